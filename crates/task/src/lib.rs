@@ -1,0 +1,30 @@
+//! What a task is and which moves are legal.
+//!
+//! Everything here is pure: no async, no I/O, no clock and no protocol word. Time and randomness enter as
+//! arguments, so that every rule can be tested exhaustively and every store applies the very same rules.
+//! A store reads a [`Task`], hands it a [`Step`], and writes the record and the [`Event`] of the
+//! resulting [`Change`] in one commit.
+
+mod event;
+mod id;
+mod input;
+mod lifetime;
+mod outcome;
+mod owner;
+mod payload;
+mod status;
+mod step;
+mod task;
+mod time;
+
+pub use event::{Event, Who};
+pub use id::{InvalidTaskId, TaskId};
+pub use input::{Inputs, Question, Round};
+pub use lifetime::{InvalidTtl, Lifetime, LifetimePolicy};
+pub use outcome::{Failure, Outcome};
+pub use owner::Owner;
+pub use payload::{InvalidPayload, Payload};
+pub use status::Status;
+pub use step::{Change, Refusal, Step};
+pub use task::{NewTask, Task, WorkClass};
+pub use time::Timestamp;
