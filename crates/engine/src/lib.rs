@@ -3,9 +3,18 @@
 //! The front door is [`Engine`]. It knows nothing of the protocol its callers speak.
 
 mod clock;
+mod engine;
+mod error;
 mod feed;
+mod ops;
 pub mod store;
+mod upkeep;
+mod work;
 
 pub use clock::{Clock, SystemClock};
+pub use engine::Engine;
+pub use error::EngineError;
 pub use feed::{Feed, Following, News};
+pub use ops::Watch;
 pub use store::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError};
+pub use work::{AnswerTo, Ending, InlineCall, InlineEvent, Launch, Report, Runner, Work};

@@ -1,1 +1,40 @@
+//! Listens, decides, relays: MCP servers in front of upstream servers whose slow tools become durable tasks.
+//!
+//! ```no_run
+//! # async fn example(my_handler: impl rmcp::ServerHandler) -> Result<(), Box<dyn std::error::Error>> {
+//! use taskgate_gateway::{Gateway, SqliteOptions, SqliteStore};
+//!
+//! let store = SqliteStore::open(SqliteOptions::new("tasks.db"))?;
+//! let gateway = Gateway::builder()
+//!     .upstream(my_handler)
+//!     .store(store)
+//!     .build()
+//!     .await?;
+//! let app: axum::Router = gateway.router();
+//! # Ok(()) }
+//! ```
 
+mod builder;
+mod config;
+mod gateway;
+mod policy;
+mod relay;
+mod route;
+mod server;
+mod session;
+mod upstream;
+
+pub use builder::{BuildError, GatewayBuilder};
+pub use config::*;
+pub use gateway::Gateway;
+pub use policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamKind, UpstreamSpec};
+pub use taskgate_client::transport::stdio::StdioCommand;
+pub use taskgate_engine::{Engine, MemoryStore, SqliteOptions, SqliteStore, Store, StoreError};
+pub use taskgate_task::{LifetimePolicy, WorkClass};
+pub use upstream::State as UpstreamState;
+
+/// An rmcp `ServerHandler` in this program as an upstream, over an in-memory transport and without any change to it.
+pub fn in_process<H: rmcp::ServerHandler>(handler: H) -> UpstreamKind {
+    let handler = std::sync::Arc::new(handler);
+    UpstreamKind::InProcess(std::sync::Arc::new(move || upstream::in_process::serve(handler.clone())))
+}

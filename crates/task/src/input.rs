@@ -24,12 +24,12 @@ pub struct Asked {
     /// The request's method.
     pub method: String,
     /// The request's parameters.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     pub params: Option<Payload>,
     /// When it was asked.
     pub asked_at: Timestamp,
     /// The answer, once there is one.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     pub answer: Option<Payload>,
     /// Which round of questions it belongs to, counted from 1.
     pub round: u32,
@@ -49,8 +49,13 @@ pub struct Round {
 pub struct Inputs {
     asked: Vec<Asked>,
     /// Set while nothing runs: what the next attempt needs besides the answers.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     resume: Option<Payload>,
+}
+
+/// A member that is there is a payload, even where it says `null`: an answer of `null` is still an answer.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
+    Payload::deserialize(deserializer).map(Some)
 }
 
 impl Inputs {

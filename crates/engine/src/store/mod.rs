@@ -5,7 +5,7 @@ mod memory;
 mod sqlite;
 
 use futures_util::future::BoxFuture;
-use taskgate_task::{Change, Event, NewTask, Owner, Payload, Refusal, Step, Task, TaskId, Timestamp};
+use taskgate_task::{Change, Event, NewTask, Owner, Payload, Refusal, Step, Task, TaskId, Timestamp, Who};
 
 use crate::Feed;
 
@@ -49,7 +49,8 @@ pub trait Store: Send + Sync + 'static {
     fn create(&self, new: NewTask) -> BoxFuture<'static, Result<Task, StoreError>>;
 
     /// Reads the record, makes the step with [`Task::step`], and writes what it led to, all in one transaction.
-    fn apply(&self, id: TaskId, step: Step, now: Timestamp) -> BoxFuture<'static, Result<Change, StoreError>>;
+    fn apply(&self, id: TaskId, step: Step, now: Timestamp)
+    -> BoxFuture<'static, Result<Change, StoreError>>;
 
     /// The record with its outcome. Does not look at owners or at time.
     fn get(&self, id: TaskId) -> Result<Option<Task>, StoreError>;
@@ -74,4 +75,16 @@ pub trait Store: Send + Sync + 'static {
 
     /// Where committed changes are published.
     fn feed(&self) -> &Feed;
+}
+
+/// The first event of a task, written with its record.
+fn creation(task: &Task) -> Event {
+    Event {
+        version: task.version,
+        at: task.created_at,
+        who: Who::Requestor,
+        from: None,
+        to: task.status,
+        why: "created".to_owned(),
+    }
 }

@@ -1,0 +1,68 @@
+use taskgate_task::Payload;
+use taskgate_wire::Id;
+
+use super::question::QuestionReply;
+use crate::transport::CloseReason;
+
+/// Something that happened to a call.
+#[derive(Debug)]
+pub enum CallEvent {
+    /// `notifications/progress`: its params as they came, with our token in them.
+    Progress(Payload),
+    /// `notifications/message`: its params as they came.
+    Log(Payload),
+    /// The server asks something.
+    Question(Question),
+    /// The server takes a question back. Its reply handle has become a no-op.
+    QuestionWithdrawn {
+        /// The question's id.
+        id: Id,
+        /// Why, if the server said so.
+        reason: Option<String>,
+    },
+    /// Any other notification that belongs to this call: what a `subscriptions/listen` delivers.
+    Notification {
+        /// The method.
+        method: String,
+        /// The params.
+        params: Option<Payload>,
+    },
+    /// The call is over. Always the last event.
+    Done(Result<Payload, CallFailure>),
+}
+
+/// A request the server made during a call.
+#[derive(Debug)]
+pub struct Question {
+    /// The server's id for it.
+    pub id: Id,
+    /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
+    pub method: String,
+    /// Its params.
+    pub params: Option<Payload>,
+    /// Answers it. Dropped without an answer, it refuses.
+    pub reply: QuestionReply,
+}
+
+/// Why a call has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallFailure {
+    /// The server answered with this error object.
+    #[error("the server answered with an error: {}", .0.as_str())]
+    Rpc(Payload),
+    /// The connection ended first.
+    #[error("{0}")]
+    Closed(CloseReason),
+    /// The answer has the call's id but is no JSON-RPC response.
+    #[error("the server's answer is malformed: {0}")]
+    Malformed(String),
+    /// The params are not a JSON object. Nothing was sent.
+    #[error("the params are not an object: {0}")]
+    Params(String),
+    /// The server ended the subscription.
+    #[error("the server ended the subscription{}", .0.as_deref().map(|why| format!(": {why}")).unwrap_or_default())]
+    Ended(Option<String>),
+    /// The last event was taken before.
+    #[error("the call is over and its outcome was already taken")]
+    Taken,
+}

@@ -1,0 +1,150 @@
+//! One conversation with one server: opening it, calling, and hearing what the server says.
+
+mod call;
+mod event;
+mod lane;
+mod mailbox;
+mod notifications;
+mod open;
+mod options;
+mod outbox;
+mod params;
+mod question;
+mod reader;
+mod shared;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use taskgate_task::Payload;
+use taskgate_wire::{Message, method};
+
+use crate::transport::{CloseCause, CloseReason, Link};
+use call::PendingCall as Call;
+use params::Stamp;
+use shared::{Lifeline, Shared};
+use table::Kind;
+
+pub use call::PendingCall;
+pub use event::{CallEvent, CallFailure, Question};
+pub use lane::{Lane, LaneDescription, Lanes, ServerDescription};
+pub use notifications::{Heard, Notifications};
+pub use open::OpenError;
+pub use options::{CallOptions, OpenOptions};
+pub use question::QuestionReply;
+
+/// An open conversation with a server. Clones share it; it is closed when the last clone and the last call are gone.
+#[derive(Debug, Clone)]
+pub struct Session {
+    line: Arc<Lifeline>,
+    about: Arc<About>,
+}
+
+#[derive(Debug)]
+struct About {
+    lanes: Lanes,
+    server: ServerDescription,
+    client_info: Payload,
+    capabilities: Payload,
+}
+
+impl Session {
+    /// Opens a session: finds out what the server speaks, with `server/discover` and `initialize` as needed.
+    pub async fn open(link: Link, options: OpenOptions) -> Result<Session, OpenError> {
+        let shared = Arc::new(Shared::new(&link));
+        let line = Arc::new(Lifeline(shared.clone()));
+        tokio::spawn(reader::run(shared, link));
+        let (lanes, server) = open::open(&line, &options).await?;
+        let OpenOptions { client_info, capabilities, .. } = options;
+        Ok(Session { line, about: Arc::new(About { lanes, server, client_info, capabilities }) })
+    }
+
+    /// Which lanes can be used. There is at least one.
+    pub fn lanes(&self) -> Lanes {
+        self.about.lanes
+    }
+
+    /// What the server said of itself.
+    pub fn server(&self) -> &ServerDescription {
+        &self.about.server
+    }
+
+    /// The process at the other end, if there is one.
+    pub fn process(&self) -> Option<&crate::transport::stdio::ProcessControl> {
+        self.line.0.control.as_ref()
+    }
+
+    /// Makes a call. It is sent at once; the id and the progress token are ours, the lane's metadata is put into
+    /// `_meta`, and the rest of the params stays byte for byte.
+    ///
+    /// A call at 2025-11-25 that asks for a task must not be cancelled by dropping it: wait for the task and cancel
+    /// that.
+    pub fn call(
+        &self,
+        lane: Lane,
+        method: &str,
+        params: Option<&RawValue>,
+        options: CallOptions,
+    ) -> PendingCall {
+        let CallOptions { owner, capabilities, client_info } = options;
+        let stamp = match lane {
+            Lane::Modern(version) => Stamp::Modern {
+                version,
+                info: client_info.as_ref().unwrap_or(&self.about.client_info).as_raw(),
+                capabilities: capabilities.as_ref().unwrap_or(&self.about.capabilities).as_raw(),
+            },
+            Lane::Legacy(_) => Stamp::Legacy,
+        };
+        let kind = if method == method::LISTEN { Kind::Listen } else { Kind::Plain };
+        let task = if method == method::TASKS_RESULT { params.and_then(task_id) } else { None };
+        Call::start(&self.line, method, kind, owner, task, |number| {
+            params::stamp(params, number, &stamp)
+                .map(Some)
+                .map_err(|error| CallFailure::Params(error.to_string()))
+        })
+    }
+
+    /// Sends a notification.
+    pub fn notify(&self, method: &str, params: Option<Payload>) {
+        self.line.0.outbox.send(Message::Notification { method: method.to_owned(), params });
+    }
+
+    /// What the server says apart from calls. The first stream starts with what was said since the session was
+    /// opened, later ones with what comes next.
+    pub fn notifications(&self) -> Notifications {
+        self.line.0.listen()
+    }
+
+    /// Waits until the connection has ended.
+    pub async fn closed(&self) -> CloseReason {
+        let mut closed = self.line.0.closed.subscribe();
+        match closed.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone(),
+            Err(_) => None,
+        }
+        .unwrap_or_else(|| CloseReason::new(CloseCause::PeerClosed))
+    }
+
+    /// Ends the connection: calls in flight fail, and a process at the other end is stopped before this returns.
+    pub async fn close(&self) {
+        self.line.0.close(CloseReason::new(CloseCause::Requested));
+        if let Some(control) = &self.line.0.control {
+            control.stop();
+            control.ended().await;
+        }
+    }
+}
+
+/// The task a request is about.
+fn task_id(params: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct About {
+        #[serde(rename = "taskId")]
+        task_id: String,
+    }
+    serde_json::from_str(params.get()).map(|About { task_id }| task_id).ok()
+}

@@ -1,0 +1,84 @@
+use serde_json::value::{RawValue, to_raw_value};
+use taskgate_task::{InvalidPayload, Payload};
+use taskgate_wire::{RawObject, Version, meta};
+
+/// The `_meta` key of the log level a caller wants (2026-07-28).
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const META: &str = "_meta";
+const PROGRESS_TOKEN: &str = "progressToken";
+
+/// What a lane puts on a request.
+pub(super) enum Stamp<'a> {
+    /// Version, identity and capabilities.
+    Modern { version: Version, info: &'a RawValue, capabilities: &'a RawValue },
+    /// Nothing, and what belongs on the other lane comes off.
+    Legacy,
+}
+
+/// The params with our progress token and the lane's metadata in `_meta`. Everything else stays byte for byte.
+pub(super) fn stamp(
+    params: Option<&RawValue>,
+    token: u64,
+    stamp: &Stamp<'_>,
+) -> Result<Payload, InvalidPayload> {
+    let mut object = match params {
+        Some(params) => RawObject::parse(params.get())?,
+        None => RawObject::default(),
+    };
+    let meta = {
+        let old = object.get(META).map(RawValue::get).filter(|text| text.starts_with('{'));
+        let mut meta = match old {
+            Some(text) => RawObject::parse(text)?,
+            None => RawObject::default(),
+        };
+        match stamp {
+            Stamp::Modern { version, info, capabilities } => {
+                meta.set(meta::PROTOCOL_VERSION, to_raw_value(version.as_str())?);
+                meta.set(meta::CLIENT_INFO, (*info).to_owned());
+                meta.set(meta::CLIENT_CAPABILITIES, (*capabilities).to_owned());
+            }
+            Stamp::Legacy => {
+                for key in [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, LOG_LEVEL] {
+                    meta.remove(key);
+                }
+            }
+        }
+        meta.set(PROGRESS_TOKEN, to_raw_value(&token)?);
+        meta.to_raw()?
+    };
+    object.set(META, meta);
+    object.to_payload()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).expect("JSON")
+    }
+
+    /// Case 14, and what is not ours stays as it was spelled.
+    #[test]
+    fn only_our_metadata_changes() {
+        let params = raw(
+            r#"{"name":"t","_meta":{"progressToken":"theirs","x/y":1.0,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{},"io.modelcontextprotocol/logLevel":"debug"},"arguments":{"n":1.50,"big":12345678901234567890}}"#,
+        );
+        let legacy = stamp(Some(&params), 7, &Stamp::Legacy).expect("object");
+        assert_eq!(
+            legacy.as_str(),
+            r#"{"name":"t","_meta":{"progressToken":7,"x/y":1.0},"arguments":{"n":1.50,"big":12345678901234567890}}"#
+        );
+        let (info, capabilities) = (raw(r#"{"name":"c","version":"1"}"#), raw(r#"{"roots":{}}"#));
+        let version = Version::V2026_07_28;
+        let modern = Stamp::Modern { version, info: &info, capabilities: &capabilities };
+        assert_eq!(
+            stamp(None, 8, &modern).expect("object").as_str(),
+            r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}},"progressToken":8}}"#
+        );
+        let text = stamp(Some(&params), 9, &modern).expect("object");
+        assert!(text.as_str().contains(r#""io.modelcontextprotocol/logLevel":"debug""#));
+        assert!(text.as_str().contains(r#"clientInfo":{"name":"c","version":"1"}"#));
+        assert!(stamp(Some(&raw("[1]")), 1, &Stamp::Legacy).is_err());
+    }
+}

@@ -1,0 +1,234 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use taskgate_task::Payload;
+use taskgate_wire::{ErrorCode, Id, Malformed, Message, RpcError, meta, method};
+use tokio::sync::mpsc;
+
+use super::event::{CallEvent, CallFailure, Question};
+use super::mailbox::Mailbox;
+use super::options::object;
+use super::question::QuestionReply;
+use super::shared::Shared;
+use super::table::{Kind, Unattributed};
+use crate::transport::{CloseCause, CloseReason, Inbound, Link};
+
+/// The one task of a session: takes what arrives to where it belongs, and sends what had to wait for room.
+pub(super) async fn run(shared: Arc<Shared>, link: Link) {
+    let Link { out, mut inbound, control: _ } = link;
+    while !shared.is_closed() {
+        let waiting = shared.outbox.is_waiting();
+        tokio::select! {
+            arrived = inbound.recv() => match arrived {
+                Some(arrived) => take(&shared, arrived, &mut inbound),
+                // The transport ended without a word.
+                None => shared.close(CloseReason::new(CloseCause::PeerClosed)),
+            },
+            room = out.reserve(), if waiting => match room {
+                Ok(room) => shared.outbox.send_waiting(room),
+                // The other end takes no more. What arrives, or the end, will say why.
+                Err(_) => shared.outbox.close(),
+            },
+            () = shared.attention.notified() => {}
+        }
+    }
+}
+
+/// Takes one arrival and those behind it; not all of them, lest a flood keep waiting messages from being sent.
+fn take(shared: &Arc<Shared>, arrived: Inbound, inbound: &mut mpsc::Receiver<Inbound>) {
+    let behind = std::iter::from_fn(|| inbound.try_recv().ok());
+    for arrived in std::iter::once(arrived).chain(behind).take(64) {
+        match arrived {
+            Inbound::Message { message, origin } => dispatch(shared, message, origin.as_ref()),
+            Inbound::Malformed(malformed) => complain(shared, malformed),
+            Inbound::Closed(reason) => return shared.close(reason),
+        }
+    }
+}
+
+fn dispatch(shared: &Arc<Shared>, message: Message, origin: Option<&Id>) {
+    match message {
+        Message::Response { id, result } => finish(shared, &id, Ok(result)),
+        Message::Error { id: Some(id), error } => finish(shared, &id, Err(CallFailure::Rpc(error))),
+        Message::Error { id: None, error } => {
+            tracing::debug!(
+                error = error.as_str(),
+                "the server complained about a message it could not read"
+            );
+        }
+        Message::Request { id, method, params } => answer(shared, id, method, params, origin),
+        Message::Notification { method, params } => hear(shared, method, params),
+    }
+}
+
+/// Ends a call. An answer nobody waits for is late: its call was cancelled.
+fn finish(shared: &Shared, id: &Id, outcome: Result<Payload, CallFailure>) {
+    let entry = number(id.as_str()).and_then(|number| shared.table.lock().remove(number));
+    match entry {
+        Some(entry) => entry.mailbox.finish(outcome),
+        None => tracing::trace!(%id, "an answer came too late"),
+    }
+}
+
+/// The number of one of our calls, however the server spells it: some return ids as strings or floats.
+fn number(spelled: &str) -> Option<u64> {
+    let bare = spelled.trim_matches('"');
+    bare.parse().ok().or_else(|| bare.strip_suffix(".0")?.parse().ok())
+}
+
+/// Something unreadable: usually a banner or a log line, which are skipped.
+fn complain(shared: &Shared, malformed: Malformed) {
+    let Malformed { id, error } = malformed;
+    tracing::debug!(%error, "skipped something that is no message");
+    match (id, error.code) {
+        // It had a method, so it is a request and its sender waits.
+        (Some(id), ErrorCode::InvalidParams) => shared.outbox.reply(Message::error(Some(id), &error)),
+        // It looks like the answer to a call, which would otherwise wait for ever.
+        (Some(id), _) => finish(shared, &id, Err(CallFailure::Malformed(error.message))),
+        (None, _) => {}
+    }
+}
+
+/// A request of the server.
+fn answer(shared: &Arc<Shared>, id: Id, method: String, params: Option<Payload>, origin: Option<&Id>) {
+    match method.as_str() {
+        method::PING => shared.outbox.reply(Message::Response { id, result: object(&serde_json::json!({})) }),
+        method::ELICIT | method::SAMPLE | method::ROOTS_LIST => ask(shared, id, method, params, origin),
+        _ => shared.outbox.reply(Message::error(Some(id), &RpcError::method_not_found(&method))),
+    }
+}
+
+/// Takes a question to the call it belongs to, or refuses it.
+fn ask(shared: &Arc<Shared>, id: Id, method: String, params: Option<Payload>, origin: Option<&Id>) {
+    let task = params.as_ref().and_then(related_task);
+    let found = {
+        let mut table = shared.table.lock();
+        // An origin that is no number is none of our calls.
+        let origin = origin.map(|id| number(id.as_str()).unwrap_or(u64::MAX));
+        table.attribute(origin, task.as_deref()).map(|call| {
+            let serial = table.open_question(id.clone(), call);
+            (table.get(call).map(|entry| entry.mailbox.clone()), serial)
+        })
+    };
+    let why = match found {
+        Ok((mailbox, serial)) => {
+            let reply = QuestionReply::new(Arc::downgrade(shared), id.clone(), serial);
+            if let Some(mailbox) = mailbox {
+                mailbox.push(CallEvent::Question(Question { id, method, params, reply }));
+            }
+            return;
+        }
+        Err(Unattributed::NoCall) => "no call it could belong to is in flight",
+        Err(Unattributed::Ambiguous) => "calls of several callers are in flight",
+        Err(Unattributed::TooMany) => "too many questions are open",
+    };
+    let error = RpcError::internal(format!("It cannot be known which caller {method} is meant for: {why}"));
+    shared.outbox.reply(Message::error(Some(id), &error));
+}
+
+/// A notification of the server.
+fn hear(shared: &Shared, method: String, params: Option<Payload>) {
+    match (method.as_str(), params) {
+        (method::CANCELLED, params) => take_back(shared, params),
+        (method::PROGRESS, Some(params)) => {
+            let token = read::<Progress>(&params).and_then(|progress| number(progress.token.get()));
+            match token.and_then(|token| shared.mailbox(token)) {
+                Some(mailbox) => mailbox.push(CallEvent::Progress(params)),
+                None => shared.hear(method, Some(params)),
+            }
+        }
+        (_, Some(params)) => {
+            if let Some(mailbox) = subscriber(shared, &params) {
+                return mailbox.push(CallEvent::Notification { method, params: Some(params) });
+            }
+            let only = (method == method::LOG_MESSAGE)
+                .then(|| shared.table.lock().only().map(|entry| entry.mailbox.clone()))
+                .flatten();
+            match only {
+                Some(mailbox) => mailbox.push(CallEvent::Log(params)),
+                None => shared.hear(method, Some(params)),
+            }
+        }
+        (_, None) => shared.hear(method, None),
+    }
+}
+
+/// The server cancels one of its questions, or a subscription of ours.
+fn take_back(shared: &Shared, params: Option<Payload>) {
+    let Some(cancelled) = params.as_ref().and_then(read::<Cancelled>) else { return };
+    let Some(id) = Id::from_raw(cancelled.request_id) else { return };
+    let reason = cancelled.reason.map(Cow::into_owned);
+    let mut table = shared.table.lock();
+    if let Some(call) = table.withdraw_question(&id) {
+        let mailbox = table.get(call).map(|entry| entry.mailbox.clone());
+        drop(table);
+        if let Some(mailbox) = mailbox {
+            mailbox.push(CallEvent::QuestionWithdrawn { id, reason });
+        }
+        return;
+    }
+    // Servers must not cancel anything else of ours (2026-07-28, cancellation).
+    let ended = number(id.as_str())
+        .filter(|number| table.get(*number).is_some_and(|entry| entry.kind == Kind::Listen))
+        .and_then(|number| table.remove(number));
+    drop(table);
+    if let Some(entry) = ended {
+        entry.mailbox.finish(Err(CallFailure::Ended(reason)));
+    }
+}
+
+/// The call whose subscription a notification names.
+fn subscriber(shared: &Shared, params: &Payload) -> Option<Arc<Mailbox>> {
+    // Most notifications name none, and looking at the text is cheaper than reading it.
+    if !params.as_str().contains(meta::SUBSCRIPTION_ID) {
+        return None;
+    }
+    let id = read::<WithMeta>(params)?.meta?.subscription?;
+    shared.mailbox(number(id.get())?)
+}
+
+/// The task a question names (2025-11-25).
+fn related_task(params: &Payload) -> Option<String> {
+    let related = read::<WithMeta>(params)?.meta?.related?;
+    Some(related.task_id.into_owned())
+}
+
+fn read<'a, T: Deserialize<'a>>(params: &'a Payload) -> Option<T> {
+    serde_json::from_str(params.as_str()).ok()
+}
+
+#[derive(Deserialize)]
+struct Progress<'a> {
+    #[serde(borrow, rename = "progressToken")]
+    token: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Cancelled<'a> {
+    #[serde(borrow, rename = "requestId")]
+    request_id: &'a RawValue,
+    #[serde(borrow, default)]
+    reason: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct WithMeta<'a> {
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<Names<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Names<'a> {
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/subscriptionId")]
+    subscription: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/related-task")]
+    related: Option<Related<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Related<'a> {
+    #[serde(borrow, rename = "taskId")]
+    task_id: Cow<'a, str>,
+}

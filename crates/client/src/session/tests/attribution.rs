@@ -1,0 +1,154 @@
+use super::*;
+
+const ASK: &str = r#"{"message":"name?","requestedSchema":{"type":"object","properties":{}}}"#;
+
+async fn question(call: &mut PendingCall) -> Question {
+    match call.next().await {
+        CallEvent::Question(question) => question,
+        other => panic!("not a question: {other:?}"),
+    }
+}
+
+/// The refusal's code and text.
+async fn refusal(server: &mut Server) -> (i64, String) {
+    match server.next().await {
+        Message::Error { error, .. } => {
+            let error = value(&error);
+            (error["code"].as_i64().expect("code"), error["message"].as_str().expect("text").to_owned())
+        }
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+/// Starts calls of these owners and reads them on the server's side.
+async fn calls<const N: usize>(
+    session: &Session,
+    server: &mut Server,
+    owners: [Option<&str>; N],
+) -> [PendingCall; N] {
+    let calls = owners.map(|owner| call(session, owner));
+    for call in &calls {
+        assert_eq!(&server.request().await.0, call.id());
+    }
+    calls
+}
+
+#[tokio::test]
+async fn the_only_call_in_flight_is_asked_and_its_answer_goes_back() {
+    let (session, mut server) = legacy(8).await;
+    let [mut only] = calls(&session, &mut server, [None]).await;
+    server.ask(0, "elicitation/create", ASK, None).await;
+    let asked = question(&mut only).await;
+    assert_eq!((asked.method.as_str(), asked.params), ("elicitation/create", Some(json(ASK))));
+    asked.reply.answer(json(r#"{"action":"decline"}"#));
+    let result = json(r#"{"action":"decline"}"#);
+    assert_eq!(server.next().await, Message::Response { id: Id::number(0), result });
+    server.ask(1, "sampling/createMessage", "{}", None).await;
+    question(&mut only).await.reply.refuse(json(r#"{"code":-1,"message":"no"}"#));
+    assert_eq!(refusal(&mut server).await.0, -1);
+}
+
+#[tokio::test]
+async fn with_several_callers_in_flight_nobody_is_asked() {
+    let (session, mut server) = legacy(8).await;
+    for owners in [[Some("a"), Some("b")], [None, None], [Some("a"), None]] {
+        let mut both = calls(&session, &mut server, owners).await;
+        server.ask(5, "elicitation/create", ASK, None).await;
+        let (code, text) = refusal(&mut server).await;
+        assert_eq!(code, -32603);
+        assert!(text.contains("which caller"), "{text}");
+        let ids = both.each_ref().map(|call| call.id().clone());
+        for (call, id) in both.iter_mut().zip(&ids) {
+            server.answer(id, "{}").await;
+            assert!(matches!(call.next().await, CallEvent::Done(Ok(_))));
+        }
+    }
+}
+
+#[tokio::test]
+async fn calls_of_one_owner_are_told_apart_by_age() {
+    let (session, mut server) = legacy(8).await;
+    let [_old, mut new] = calls(&session, &mut server, [Some("a"), Some("a")]).await;
+    let _listen = session.call(MODERN, "subscriptions/listen", None, CallOptions::default());
+    server.request().await;
+    server.ask(5, "elicitation/create", ASK, None).await;
+    assert_eq!(question(&mut new).await.id, Id::number(5));
+}
+
+#[tokio::test]
+async fn an_origin_beats_every_guess() {
+    let (session, mut server) = legacy(8).await;
+    let [mut first, _second] = calls(&session, &mut server, [Some("a"), Some("b")]).await;
+    let origin = first.id().clone();
+    server.ask(5, "elicitation/create", ASK, Some(&origin)).await;
+    assert_eq!(question(&mut first).await.id, Id::number(5));
+    // The question was dropped: that is a refusal. And an origin that is over is not replaced by a guess.
+    assert!(refusal(&mut server).await.1.contains("dropped"));
+    drop(first);
+    server.next().await;
+    server.ask(6, "elicitation/create", ASK, Some(&origin)).await;
+    assert_eq!(refusal(&mut server).await.0, -32603);
+}
+
+#[tokio::test]
+async fn a_question_of_a_task_goes_to_who_waits_for_that_task() {
+    let (session, mut server) = legacy(8).await;
+    let params = |task: &str| json(&format!(r#"{{"taskId":"{task}"}}"#));
+    let wait = |task: &str| {
+        let options = CallOptions { owner: Some(task.to_owned()), ..CallOptions::default() };
+        session.call(LEGACY, "tasks/result", Some(params(task).as_raw()), options)
+    };
+    let (mut one, _two) = (wait("one"), wait("two"));
+    server.request().await;
+    server.request().await;
+    let ask = |task: &str| {
+        format!(r#"{{"_meta":{{"io.modelcontextprotocol/related-task":{{"taskId":"{task}"}}}}}}"#)
+    };
+    server.ask(5, "elicitation/create", &ask("one"), None).await;
+    assert_eq!(question(&mut one).await.id, Id::number(5));
+    server.next().await;
+    server.ask(6, "elicitation/create", &ask("three"), None).await;
+    assert_eq!(refusal(&mut server).await.0, -32603);
+}
+
+#[tokio::test]
+async fn a_withdrawn_question_can_no_longer_be_answered() {
+    let (session, mut server) = legacy(8).await;
+    let [mut only] = calls(&session, &mut server, [None]).await;
+    server.ask(5, "elicitation/create", ASK, None).await;
+    let asked = question(&mut only).await;
+    server.notify("notifications/cancelled", r#"{"requestId":5,"reason":"timeout"}"#).await;
+    let CallEvent::QuestionWithdrawn { id, reason } = only.next().await else { panic!() };
+    assert_eq!((id, reason.as_deref()), (Id::number(5), Some("timeout")));
+    asked.reply.answer(json("{}"));
+    // The same id may be used again, and an old handle does not answer the new question.
+    server.ask(5, "elicitation/create", ASK, None).await;
+    question(&mut only).await.reply.answer(json(r#"{"second":true}"#));
+    let result = json(r#"{"second":true}"#);
+    assert_eq!(server.next().await, Message::Response { id: Id::number(5), result });
+    assert!(server.is_silent());
+}
+
+#[tokio::test]
+async fn a_cancelled_call_refuses_its_open_questions() {
+    let (session, mut server) = legacy(8).await;
+    let [only] = calls(&session, &mut server, [None]).await;
+    server.ask(5, "elicitation/create", ASK, None).await;
+    server.ask(6, "ping", "{}", None).await;
+    assert!(matches!(server.next().await, Message::Response { .. }));
+    drop(only);
+    let mut rest = [server.next().await, server.next().await];
+    rest.sort_by_key(|message| matches!(message, Message::Error { .. }));
+    assert!(matches!(&rest[0], Message::Notification { method, .. } if method == "notifications/cancelled"));
+    assert!(matches!(&rest[1], Message::Error { id: Some(id), .. } if *id == Id::number(5)));
+}
+
+#[tokio::test]
+async fn other_requests_of_a_server_do_not_exist() {
+    let (session, mut server) = legacy(8).await;
+    let _calls = calls(&session, &mut server, [None]).await;
+    server.ask(5, "tools/call", "{}", None).await;
+    assert_eq!(refusal(&mut server).await.0, -32601);
+    server.ask(6, "ping", "{}", None).await;
+    assert_eq!(server.next().await, Message::Response { id: Id::number(6), result: json("{}") });
+}

@@ -1,0 +1,45 @@
+//! What carries messages: child processes and channels within this process.
+
+mod close;
+pub mod memory;
+pub mod stdio;
+
+use taskgate_wire::{Id, Malformed, Message};
+use tokio::sync::mpsc;
+
+pub use close::{CloseCause, CloseReason};
+
+/// One end of a connection that carries JSON-RPC messages both ways.
+///
+/// Dropping it closes the connection; a process at the other end is stopped.
+#[derive(Debug)]
+pub struct Link {
+    /// Where our messages go.
+    pub out: mpsc::Sender<Message>,
+    /// What arrives.
+    pub inbound: mpsc::Receiver<Inbound>,
+    /// The process at the other end, if there is one.
+    pub control: Option<stdio::ProcessControl>,
+}
+
+/// Something that arrived.
+#[derive(Debug)]
+pub enum Inbound {
+    /// A message.
+    Message {
+        /// The message.
+        message: Message,
+        /// For a request of the server: the id of our request it was made during, where the transport knows.
+        origin: Option<Id>,
+    },
+    /// Bytes that are no message. They were skipped and the connection goes on: many servers print banners.
+    Malformed(Malformed),
+    /// The connection has ended. Nothing follows.
+    Closed(CloseReason),
+}
+
+impl From<Message> for Inbound {
+    fn from(message: Message) -> Self {
+        Inbound::Message { message, origin: None }
+    }
+}

@@ -1,0 +1,168 @@
+//! How fast the store on disk is: `cargo bench -p taskgate-engine --bench store`.
+//!
+//! Also prints how much memory the process needs per stored task, which no benchmark library measures.
+
+use std::fs;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use futures_util::future::join_all;
+use taskgate_engine::{SqliteOptions, SqliteStore, Store};
+use taskgate_task::{Lifetime, NewTask, Outcome, Owner, Payload, Step, TaskId, Timestamp, WorkClass};
+use tokio::runtime::Runtime;
+
+const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+const CALLERS: usize = 16;
+const OWNERS: u64 = 10;
+
+fn open(dir: &Path) -> SqliteStore {
+    SqliteStore::open(SqliteOptions::new(dir.join("tasks.db"))).expect("the store opens")
+}
+
+fn id(number: u64) -> TaskId {
+    // Spread over milliseconds as in life, with secrets that differ.
+    let mut entropy = [0x5a; 19];
+    entropy[11..].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    TaskId::from_entropy(NOW.after(Duration::from_millis(number)), entropy)
+}
+
+fn new_task(number: u64) -> NewTask {
+    let work = r#"{"name":"echo","arguments":{"text":"the quick brown fox jumps over the lazy dog"}}"#;
+    NewTask {
+        id: id(number),
+        owner: Owner::named(&format!("https://issuer.example|subject-{}|client", number % OWNERS)),
+        runner: "echo".to_owned(),
+        work: Payload::parse(work.to_owned()).expect("JSON"),
+        class: WorkClass::Live,
+        lifetime: Lifetime {
+            run_deadline: NOW.after(Duration::from_secs(3600)),
+            idle_limit: None,
+            retention: Duration::from_secs(3600),
+            ttl: Duration::from_secs(7200),
+        },
+        poll_interval: Duration::from_secs(1),
+        status_message: None,
+        created_at: NOW,
+    }
+}
+
+fn finish() -> Step {
+    let body = r#"{"content":[{"type":"text","text":"the quick brown fox jumps over the lazy dog"}]}"#;
+    let body = Payload::parse(body.to_owned()).expect("JSON");
+    Step::Finish { fence: 1, outcome: Outcome::Result { body, is_error: false, summary: None } }
+}
+
+async fn pair(store: &SqliteStore, number: u64) {
+    let task = store.create(new_task(number)).await.expect("created");
+    store.apply(task.id, finish(), NOW).await.expect("finished");
+}
+
+fn fill(runtime: &Runtime, store: &SqliteStore, numbers: std::ops::Range<u64>) {
+    let numbers: Vec<u64> = numbers.collect();
+    for chunk in numbers.chunks(512) {
+        runtime.block_on(join_all(chunk.iter().map(|number| pair(store, *number))));
+    }
+}
+
+/// The process's resident memory in bytes.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB");
+    line.trim().trim_end_matches(" kB").parse().unwrap_or(0) * 1024
+}
+
+fn store(criterion: &mut Criterion) {
+    let runtime = Runtime::new().expect("a runtime");
+    for tasks in [1_000, 100_000] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = open(dir.path());
+        let before = resident();
+        fill(&runtime, &store, 0..tasks);
+        let grown = resident().saturating_sub(before);
+        println!("{tasks} tasks: {grown} bytes of memory, {} per task", grown / tasks);
+        get(criterion, &store, tasks);
+        list(criterion, &store, tasks);
+    }
+    create_and_finish(criterion, &runtime);
+    latency(&runtime);
+}
+
+fn get(criterion: &mut Criterion, store: &SqliteStore, tasks: u64) {
+    criterion.benchmark_group("get").bench_function(BenchmarkId::from_parameter(tasks), |bencher| {
+        let mut number = 0;
+        bencher.iter(|| {
+            number = (number + 7_919) % tasks;
+            black_box(store.get(id(number)).expect("an answer").expect("a task"))
+        });
+    });
+}
+
+fn list(criterion: &mut Criterion, store: &SqliteStore, tasks: u64) {
+    let owner = new_task(3).owner;
+    criterion.benchmark_group("list page of 50").bench_function(
+        BenchmarkId::from_parameter(tasks),
+        |bencher| {
+            let mut after = None;
+            bencher.iter(|| {
+                let page = store.list(&owner, after, 50).expect("a page");
+                after = page.next;
+                black_box(page)
+            });
+        },
+    );
+}
+
+fn create_and_finish(criterion: &mut Criterion, runtime: &Runtime) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path());
+    let mut next = 0;
+    let mut group = criterion.benchmark_group("create and finish");
+    group.throughput(Throughput::Elements(1));
+    group.bench_function(BenchmarkId::new("callers", CALLERS), |bencher| {
+        bencher.iter_custom(|pairs| {
+            let first = next;
+            next += pairs;
+            let begun = Instant::now();
+            runtime.block_on(join_all((0..CALLERS as u64).map(|caller| {
+                let store = store.clone();
+                runtime.spawn(async move {
+                    for number in (first + caller..first + pairs).step_by(CALLERS) {
+                        pair(&store, number).await;
+                    }
+                })
+            })));
+            begun.elapsed()
+        });
+    });
+}
+
+/// Prints how long single writes take under the same load: the slowest tell whether checkpoints get in the way.
+fn latency(runtime: &Runtime) {
+    const PAIRS: u64 = 100_000;
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path());
+    let callers = (0..CALLERS as u64).map(|caller| {
+        let store = store.clone();
+        runtime.spawn(async move {
+            let mut taken = Vec::new();
+            for number in (caller..PAIRS).step_by(CALLERS) {
+                let begun = Instant::now();
+                let task = store.create(new_task(number)).await.expect("created");
+                taken.push(begun.elapsed());
+                store.apply(task.id, finish(), NOW).await.expect("finished");
+            }
+            taken
+        })
+    });
+    let callers: Vec<_> = callers.collect();
+    let taken = runtime.block_on(join_all(callers)).into_iter();
+    let mut taken: Vec<Duration> = taken.flat_map(|taken| taken.expect("a caller")).collect();
+    taken.sort();
+    let at = |share: f64| taken[((taken.len() - 1) as f64 * share) as usize];
+    println!("create: p50 {:?}, p99 {:?}, p99.9 {:?}, max {:?}", at(0.5), at(0.99), at(0.999), at(1.0));
+}
+
+criterion_group!(benches, store);
+criterion_main!(benches);

@@ -1,0 +1,32 @@
+use taskgate_task::{Refusal, Status};
+
+use crate::StoreError;
+
+/// Why the engine could not do what it was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum EngineError {
+    /// No such task for this owner: unknown, foreign and expired ids are the same.
+    #[error("no such task")]
+    NotFound,
+    /// The task has ended; the move came too late.
+    #[error("the task is already {}", .0.as_str())]
+    Terminal(Status),
+    /// The store failed.
+    #[error("the store failed: {0}")]
+    Store(String),
+    /// The engine is shutting down and starts nothing new.
+    #[error("shutting down")]
+    Draining,
+}
+
+impl From<StoreError> for EngineError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound => EngineError::NotFound,
+            StoreError::Refused(Refusal::Terminal(status)) => EngineError::Terminal(status),
+            StoreError::Refused(refusal) => EngineError::Store(refusal.to_string()),
+            StoreError::IdTaken => EngineError::Store("the id is taken".to_owned()),
+            StoreError::Failed(reason) => EngineError::Store(reason),
+        }
+    }
+}

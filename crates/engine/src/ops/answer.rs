@@ -1,0 +1,28 @@
+use taskgate_task::{Owner, Payload, Step, TaskId};
+
+use crate::{Engine, EngineError};
+
+impl Engine {
+    /// Gives answers to open questions. Unknown and already answered keys are ignored, counted and logged;
+    /// the count is returned. When the last open question is answered the work goes on.
+    pub async fn answer(
+        &self,
+        owner: &Owner,
+        id: TaskId,
+        answers: Vec<(String, Payload)>,
+    ) -> Result<usize, EngineError> {
+        self.get(owner, id)?;
+        let change = self.0.store.apply(id, Step::Answer { answers }, self.now()).await?;
+        if change.ignored > 0 {
+            tracing::info!(task = ?id, ignored = change.ignored, "answers to questions that are not open");
+        }
+        if change.start {
+            // The next attempt outlives this request, which may be dropped at any moment.
+            let engine = self.clone();
+            tokio::spawn(async move { engine.begin(change.task).await });
+        } else if !change.answered.is_empty() {
+            self.0.executor.answer(&id, change.answered);
+        }
+        Ok(change.ignored)
+    }
+}

@@ -1,0 +1,71 @@
+//! Creating and reading back.
+
+use futures_util::future::join_all;
+use taskgate_task::{Owner, Payload, Step, Task};
+
+use super::sample;
+use crate::{Store, StoreError};
+
+/// What was created is what is read, and what the pure core says it is.
+pub async fn a_created_task_reads_back_in_every_field<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    for new in [sample::new_task(), sample::unusual_task()] {
+        let expected = Task::create(&new);
+        assert_eq!(sample::create(&store, new.clone()).await, expected);
+        assert_eq!(store.get(new.id).unwrap(), Some(expected.clone()));
+        assert_eq!(store.work(new.id).unwrap(), Some(new.work));
+        let expected = [expected];
+        assert_eq!(store.list(&new.owner, None, 10).unwrap().tasks, expected);
+        assert_eq!(store.open(new.id.locator() - 1, 1).unwrap(), expected);
+    }
+}
+
+/// Large payloads and long texts come back byte for byte.
+pub async fn a_mebibyte_reads_back<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    let large = Payload::from_value(&"🦀é\"\\\n".repeat(120_000)).unwrap();
+    assert!(large.as_str().len() > 1 << 20);
+    let mut new = sample::new_task();
+    new.work = large.clone();
+    sample::create(&store, new.clone()).await;
+    let outcome = taskgate_task::Outcome::Error { body: large.clone(), summary: "é".repeat(1 << 19) };
+    sample::apply(&store, new.id, Step::Finish { fence: 1, outcome }, sample::NOW).await;
+    assert_eq!(store.work(new.id).unwrap(), Some(large));
+}
+
+/// Two tasks never share a locator, not even with different secrets.
+pub async fn a_taken_id_is_refused_and_keeps_what_it_had<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    let first = sample::create(&store, sample::new_task()).await;
+    for id in [first.id, sample::forged(first.id)] {
+        let mut second = sample::unusual_task();
+        second.id = id;
+        assert!(matches!(store.create(second).await, Err(StoreError::IdTaken)));
+    }
+    assert_eq!(store.get(first.id).unwrap().as_ref(), Some(&first));
+    assert_eq!(store.events(first.id).unwrap().len(), 1);
+    assert_eq!(store.open(0, 10).unwrap().len(), 1);
+}
+
+/// To whoever knows the locator only, the task does not exist, whatever is asked.
+pub async fn a_locator_without_its_secret_opens_nothing<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    let task = sample::create(&store, sample::new_task()).await;
+    for id in [sample::forged(task.id), sample::id()] {
+        assert_eq!(store.get(id).unwrap(), None);
+        assert_eq!(store.work(id).unwrap(), None);
+        assert_eq!(store.events(id).unwrap(), []);
+        let cancelled = store.apply(id, Step::Cancel, sample::NOW).await;
+        assert!(matches!(cancelled, Err(StoreError::NotFound)), "{cancelled:?}");
+    }
+    assert_eq!(store.get(task.id).unwrap(), Some(task));
+}
+
+/// Waiting writes may be committed together; none is lost.
+pub async fn creates_at_the_same_time_are_all_kept<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    let news: Vec<_> = (0..1500).map(|_| sample::new_task()).collect();
+    let created = join_all(news.iter().cloned().map(|new| store.create(new))).await;
+    let created: Vec<Task> = created.into_iter().map(Result::unwrap).collect();
+    assert_eq!(store.list(&Owner::local(), None, usize::MAX).unwrap().tasks, created);
+}

@@ -1,0 +1,102 @@
+//! Listing an owner's tasks.
+
+use taskgate_task::{Outcome, Owner, Payload, Step, TaskId};
+
+use super::sample;
+use crate::Store;
+
+/// The owner is compared before anything else, byte for byte.
+pub async fn owners_see_their_own_tasks_only<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    let names = ["a", "A", "a ", "ab", "", "ä", "a\u{308}", "%", "anonymous"];
+    let mut kept = Vec::new();
+    for _ in 0..3 {
+        for name in names {
+            kept.push(fill(&store, &Owner::named(name), 1).await[0]);
+        }
+    }
+    for (n, name) in names.iter().enumerate() {
+        let page = store.list(&Owner::named(name), None, 100).unwrap();
+        let expected: Vec<TaskId> = kept.iter().skip(n).step_by(names.len()).copied().collect();
+        assert_eq!(page.tasks.iter().map(|task| task.id).collect::<Vec<_>>(), expected, "{name:?}");
+        assert_eq!(page.next, None);
+    }
+    assert!(store.list(&Owner::named("b"), None, 100).unwrap().tasks.is_empty());
+}
+
+/// Pages of any size hold every task once, oldest first, and the last one says that it is.
+pub async fn pages_join_without_gap_or_overlap<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    let owner = Owner::local();
+    let mine = fill(&store, &owner, 24).await;
+    fill(&store, &Owner::named("other"), 5).await;
+    for limit in [1, 5, 8, 23, 24, 25, usize::MAX] {
+        let (mut seen, mut pages, mut after) = (Vec::new(), 0, None);
+        loop {
+            let page = store.list(&owner, after, limit).unwrap();
+            assert!(page.tasks.len() <= limit);
+            seen.extend(page.tasks.iter().map(|task| task.id));
+            pages += 1;
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(seen, mine, "{limit}");
+        assert_eq!(pages, mine.len().div_ceil(limit), "{limit}");
+    }
+    // A place in the list stays good when the task there is gone.
+    let ended = sample::apply(&store, mine[3], Step::Cancel, sample::NOW).await.task;
+    store.apply(mine[3], Step::Tick, ended.due_at()).await.unwrap();
+    assert_eq!(store.list(&owner, Some(mine[3].locator()), 1).unwrap().tasks[0].id, mine[4]);
+}
+
+/// A requestor that pages while tasks come and end misses none of those it had.
+pub async fn tasks_added_meanwhile_push_nothing_out<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    let owner = Owner::local();
+    let mut all = fill(&store, &owner, 20).await;
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.list(&owner, after, 6).unwrap();
+        seen.extend(page.tasks.iter().map(|task| task.id));
+        let Some(next) = page.next else { break };
+        after = Some(next);
+        if all.len() < 30 {
+            all.extend(fill(&store, &owner, 5).await);
+        }
+        sample::apply(&store, seen[seen.len() - 1], Step::Cancel, sample::NOW).await;
+    }
+    assert_eq!(seen, all);
+}
+
+/// A list leaves out the outcomes' bodies and nothing else.
+pub async fn a_list_says_how_tasks_ended<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    let mut expected = Vec::new();
+    let body = || sample::json(r#"{"content":[]}"#);
+    let outcomes = [
+        Outcome::Result { body: body(), is_error: false, summary: Some("fine".to_owned()) },
+        Outcome::Result { body: body(), is_error: true, summary: None },
+        Outcome::Error { body: body(), summary: "broken".to_owned() },
+    ];
+    for outcome in outcomes {
+        let id = fill(&store, &Owner::local(), 1).await[0];
+        let mut task = sample::apply(&store, id, Step::Finish { fence: 1, outcome }, sample::NOW).await.task;
+        match task.outcome.as_mut().unwrap() {
+            Outcome::Result { body, .. } | Outcome::Error { body, .. } => *body = Payload::null(),
+        }
+        expected.push(task);
+    }
+    assert_eq!(store.list(&Owner::local(), None, 10).unwrap().tasks, expected);
+}
+
+async fn fill(store: &impl Store, owner: &Owner, count: usize) -> Vec<TaskId> {
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        let mut new = sample::new_task();
+        new.owner = owner.clone();
+        ids.push(sample::create(store, new).await.id);
+    }
+    ids
+}

@@ -1,0 +1,110 @@
+//! Random lives: whatever is done to both, SQLite holds what memory holds.
+
+use proptest::prelude::*;
+use taskgate_task::{Failure, NewTask, Outcome, Payload, Question, Step, TaskId, Timestamp, WorkClass};
+
+use super::sample;
+use crate::{MemoryStore, SqliteOptions, SqliteStore, Store};
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Create(usize, WorkClass),
+    Apply(usize, Step, u64),
+}
+
+const TASKS: usize = 3;
+
+fn payload() -> impl Strategy<Value = Payload> {
+    prop_oneof![
+        Just(Payload::null()),
+        "\\PC{0,12}".prop_map(|text| Payload::from_value(&text).unwrap()),
+        (0usize..9000).prop_map(|length| Payload::from_value(&"x".repeat(length)).unwrap()),
+    ]
+}
+
+fn key() -> impl Strategy<Value = String> {
+    prop_oneof![Just("a"), Just("b"), Just("a~2"), Just("")].prop_map(str::to_owned)
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        (payload(), any::<bool>(), proptest::option::of("\\PC{0,8}"))
+            .prop_map(|(body, is_error, summary)| Outcome::Result { body, is_error, summary }),
+        (payload(), "\\PC{0,8}").prop_map(|(body, summary)| Outcome::Error { body, summary }),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let question = (key(), proptest::option::of(payload())).prop_map(|(key, params)| Question {
+        key,
+        method: "elicitation/create".to_owned(),
+        params,
+    });
+    let questions = proptest::collection::vec(question, 0..3);
+    let failure = prop_oneof![Just(Failure::Interrupted), Just(Failure::IdleLimit), Just(Failure::NoRunner)];
+    let fence = || 1u64..3;
+    prop_oneof![
+        2 => Just(Step::Begin),
+        4 => (fence(), "\\PC{0,8}").prop_map(|(fence, message)| Step::Report { fence, message }),
+        4 => (fence(), questions, proptest::option::of(payload()))
+            .prop_map(|(fence, questions, resume)| Step::Ask { fence, questions, resume }),
+        4 => proptest::collection::vec((key(), payload()), 0..3).prop_map(|answers| Step::Answer { answers }),
+        1 => (fence(), outcome()).prop_map(|(fence, outcome)| Step::Finish { fence, outcome }),
+        1 => Just(Step::Cancel),
+        1 => (fence(), failure, "\\PC{0,8}")
+            .prop_map(|(fence, failure, message)| Step::Fail { fence, failure, message }),
+        4 => Just(Step::Tick),
+    ]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let class = prop_oneof![Just(WorkClass::Live), Just(WorkClass::Repeatable)];
+    prop_oneof![
+        1 => (0..TASKS, class).prop_map(|(task, class)| Operation::Create(task, class)),
+        8 => (0..TASKS, step(), 0u64..20_000).prop_map(|(task, step, pause)| Operation::Apply(task, step, pause)),
+    ]
+}
+
+async fn perform(store: &impl Store, ids: &[TaskId], operation: Operation, now: Timestamp) -> String {
+    match operation {
+        Operation::Create(task, class) => {
+            let new = NewTask { id: ids[task], class, created_at: now, ..sample::new_task() };
+            format!("{:?}", store.create(new).await)
+        }
+        Operation::Apply(task, step, _) => format!("{:?}", store.apply(ids[task], step, now).await),
+    }
+}
+
+fn everything(store: &impl Store, ids: &[TaskId], now: Timestamp) -> String {
+    let tasks: Vec<_> = ids.iter().map(|id| (store.get(*id), store.work(*id), store.events(*id))).collect();
+    let list = store.list(&taskgate_task::Owner::local(), None, 2);
+    format!("{tasks:#?} {list:#?} {:#?} {:#?}", store.due(now, 2), store.open(0, 2))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sqlite_holds_what_memory_holds(operations in proptest::collection::vec(operation(), 1..40)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let options = || SqliteOptions::new(dir.path().join("tasks.db"));
+        let memory = MemoryStore::new();
+        let ids: Vec<TaskId> = (0..TASKS).map(|_| sample::id()).collect();
+        let mut now = sample::NOW;
+        {
+            let sqlite = SqliteStore::open(options()).unwrap();
+            for operation in operations {
+                if let Operation::Apply(_, _, pause) = &operation {
+                    now = now.after(std::time::Duration::from_millis(*pause));
+                }
+                let expected = runtime.block_on(perform(&memory, &ids, operation.clone(), now));
+                let got = runtime.block_on(perform(&sqlite, &ids, operation, now));
+                prop_assert_eq!(got, expected);
+                prop_assert_eq!(everything(&sqlite, &ids, now), everything(&memory, &ids, now));
+            }
+        }
+        let reopened = SqliteStore::open(options()).unwrap();
+        prop_assert_eq!(everything(&reopened, &ids, now), everything(&memory, &ids, now));
+    }
+}

@@ -1,0 +1,95 @@
+//! The small numbers that stand for words in the file. They are part of its layout: never renumber them.
+
+use taskgate_task::{Failure, Outcome, Status, Who, WorkClass};
+
+/// Something the file knows by a number.
+pub(super) trait Code: Sized + Copy + 'static {
+    const ALL: &'static [Self];
+
+    fn code(self) -> i64;
+
+    fn from_code(code: i64) -> Option<Self> {
+        Self::ALL.iter().copied().find(|one| one.code() == code)
+    }
+}
+
+impl Code for Status {
+    const ALL: &'static [Self] = &Status::ALL;
+
+    fn code(self) -> i64 {
+        match self {
+            Status::Working => 1,
+            Status::InputRequired => 2,
+            Status::Completed => 3,
+            Status::Failed => 4,
+            Status::Cancelled => 5,
+        }
+    }
+}
+
+impl Code for WorkClass {
+    const ALL: &'static [Self] = &[WorkClass::Live, WorkClass::Repeatable];
+
+    fn code(self) -> i64 {
+        match self {
+            WorkClass::Live => 1,
+            WorkClass::Repeatable => 2,
+        }
+    }
+}
+
+impl Code for Failure {
+    const ALL: &'static [Self] =
+        &[Failure::RunLimit, Failure::IdleLimit, Failure::Interrupted, Failure::NoRunner];
+
+    fn code(self) -> i64 {
+        match self {
+            Failure::RunLimit => 1,
+            Failure::IdleLimit => 2,
+            Failure::Interrupted => 3,
+            Failure::NoRunner => 4,
+        }
+    }
+}
+
+impl Code for Who {
+    const ALL: &'static [Self] = &[Who::Requestor, Who::Runner, Who::Receiver];
+
+    fn code(self) -> i64 {
+        match self {
+            Who::Requestor => 1,
+            Who::Runner => 2,
+            Who::Receiver => 3,
+        }
+    }
+}
+
+/// Which kind of [`Outcome`] a row holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutcomeKind {
+    Result,
+    ErrorResult,
+    Error,
+}
+
+impl OutcomeKind {
+    pub(super) fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Result { is_error: false, .. } => OutcomeKind::Result,
+            Outcome::Result { is_error: true, .. } => OutcomeKind::ErrorResult,
+            Outcome::Error { .. } => OutcomeKind::Error,
+        }
+    }
+}
+
+impl Code for OutcomeKind {
+    const ALL: &'static [Self] = &[OutcomeKind::Result, OutcomeKind::ErrorResult, OutcomeKind::Error];
+
+    fn code(self) -> i64 {
+        match self {
+            OutcomeKind::Result => 1,
+            OutcomeKind::ErrorResult => 2,
+            OutcomeKind::Error => 3,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+-- The parameters up to ?19 are those of task_update.sql. A taken locator inserts nothing.
+INSERT INTO task (
+    locator, status, version, fence, attempts, updated_at, ended_at, due_at, run_deadline, idle_limit_ms,
+    retention_ms, ttl_ms, poll_interval_ms, failure, outcome_kind, status_message, summary, inputs, outcome,
+    secret, owner, runner, class, created_at, work
+)
+VALUES (
+    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+    ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+    ?20, ?21, ?22, ?23, ?24, ?25
+)
+ON CONFLICT (locator) DO NOTHING

@@ -1,0 +1,1 @@
+DELETE FROM task WHERE locator = ?1

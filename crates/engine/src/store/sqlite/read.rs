@@ -1,0 +1,102 @@
+//! What can be asked of the file. Every function is one statement, and so sees one moment.
+
+use rusqlite::{Connection, Row};
+use taskgate_task::{Event, Owner, Payload, Task, TaskId, Timestamp};
+
+use super::failed;
+use super::row::{self, Bodies, Cell};
+use crate::StoreError;
+use crate::store::Page;
+
+/// The record of `id`, with its outcome's body. The most frequent question of all.
+pub(super) fn get(db: &Connection, id: TaskId) -> Result<Option<Task>, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_get.sql")).map_err(failed)?;
+    let mut rows = statement.query([id.locator()]).map_err(failed)?;
+    match rows.next().map_err(failed)? {
+        Some(row) if id.has_secret(secret_in(row, 1)?) => row::task(row, Bodies::Read).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The description of the work of `id`.
+pub(super) fn work(db: &Connection, id: TaskId) -> Result<Option<Payload>, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_work.sql")).map_err(failed)?;
+    let mut rows = statement.query([id.locator()]).map_err(failed)?;
+    match rows.next().map_err(failed)? {
+        Some(row) if id.has_secret(secret_in(row, 0)?) => {
+            Cell { row, index: 1, table: "task", name: "work" }.payload().map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// One page of the owner's tasks after the locator `after`.
+pub(super) fn list(
+    db: &Connection,
+    owner: &Owner,
+    after: Option<i64>,
+    limit: usize,
+) -> Result<Page, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_list.sql")).map_err(failed)?;
+    // Locators are positive. One row more than asked for tells whether there is another page.
+    let rows = (owner.as_str(), after.unwrap_or(0), sql_limit(limit.saturating_add(1)));
+    let mut tasks = collect(statement.query(rows), |row| row::task(row, Bodies::Spared))?;
+    let more = tasks.len() > limit;
+    tasks.truncate(limit);
+    Ok(Page { next: if more { tasks.last().map(|task| task.id.locator()) } else { None }, tasks })
+}
+
+/// Ids of tasks that are due.
+pub(super) fn due(db: &Connection, now: Timestamp, limit: usize) -> Result<Vec<TaskId>, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_due.sql")).map_err(failed)?;
+    collect(statement.query((now.as_millis(), sql_limit(limit))), |row| {
+        let cell = |index| Cell { row, index, table: "task", name: row::TASK[index] };
+        Ok(TaskId::from_parts(cell(0).int()?, cell(1).array()?))
+    })
+}
+
+/// Records of tasks that have not ended.
+pub(super) fn open(db: &Connection, after: i64, limit: usize) -> Result<Vec<Task>, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_open.sql")).map_err(failed)?;
+    collect(statement.query((after, sql_limit(limit))), |row| row::task(row, Bodies::Spared))
+}
+
+/// The events of `id`.
+pub(super) fn events(db: &Connection, id: TaskId) -> Result<Vec<Event>, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_events.sql")).map_err(failed)?;
+    let events = collect(statement.query([id.locator()]), |row| {
+        Ok(if id.has_secret(secret_in(row, 0)?) { Some(row::event(row)?) } else { None })
+    })?;
+    Ok(events.into_iter().flatten().collect())
+}
+
+/// The secret called `name`, if it has been made.
+pub(super) fn secret(db: &Connection, name: &str) -> Result<Option<[u8; 32]>, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/secret_get.sql")).map_err(failed)?;
+    let mut rows = statement.query([name]).map_err(failed)?;
+    match rows.next().map_err(failed)? {
+        Some(row) => Cell { row, index: 0, table: "secret", name: "value" }.array().map(Some),
+        None => Ok(None),
+    }
+}
+
+fn secret_in<'r>(row: &'r Row<'r>, index: usize) -> Result<&'r [u8], StoreError> {
+    Cell { row, index, table: "task", name: "secret" }.bytes()
+}
+
+fn collect<T>(
+    rows: rusqlite::Result<rusqlite::Rows<'_>>,
+    read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut rows = rows.map_err(failed)?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next().map_err(failed)? {
+        all.push(read(row)?);
+    }
+    Ok(all)
+}
+
+/// SQLite takes a negative limit for none at all, so a limit beyond its numbers becomes its largest.
+fn sql_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,187 @@
+//! Columns become exact types. A value that cannot be one is damage, told by the name of its column.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use rusqlite::Row;
+use rusqlite::types::{FromSqlResult, ValueRef};
+use taskgate_task::{Event, Inputs, Lifetime, Outcome, Owner, Payload, Task, TaskId, Timestamp};
+
+use super::code::{Code, OutcomeKind};
+use super::failed;
+use crate::StoreError;
+
+/// Whether a query selected the outcomes' bodies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bodies {
+    Read,
+    /// They stand as `null` in the records.
+    Spared,
+}
+
+/// The columns every query for records selects, in this order.
+pub(super) const TASK: [&str; 23] = [
+    "locator",
+    "secret",
+    "owner",
+    "runner",
+    "class",
+    "status",
+    "version",
+    "fence",
+    "attempts",
+    "created_at",
+    "updated_at",
+    "ended_at",
+    "run_deadline",
+    "idle_limit_ms",
+    "retention_ms",
+    "ttl_ms",
+    "poll_interval_ms",
+    "failure",
+    "outcome_kind",
+    "status_message",
+    "summary",
+    "inputs",
+    "outcome",
+];
+
+/// The columns of an event.
+pub(super) const EVENT: [&str; 7] = ["secret", "version", "at", "who", "from_status", "to_status", "why"];
+
+/// Reads a record.
+pub(super) fn task(row: &Row<'_>, bodies: Bodies) -> Result<Task, StoreError> {
+    let cell = |index| Cell { row, index, table: "task", name: TASK[index] };
+    let mut task = Task {
+        id: TaskId::from_parts(cell(0).int()?, cell(1).array()?),
+        owner: Owner::named(cell(2).text()?),
+        runner: cell(3).text()?.to_owned(),
+        class: cell(4).code()?,
+        status: cell(5).code()?,
+        version: cell(6).count()?,
+        fence: cell(7).count()?,
+        attempts: cell(8).count()?,
+        created_at: cell(9).time()?,
+        updated_at: cell(10).time()?,
+        ended_at: cell(11).maybe(Cell::time)?,
+        lifetime: Lifetime {
+            run_deadline: cell(12).time()?,
+            idle_limit: cell(13).maybe(Cell::span)?,
+            retention: cell(14).span()?,
+            ttl: cell(15).span()?,
+        },
+        poll_interval: cell(16).span()?,
+        failure: cell(17).maybe(Cell::code)?,
+        status_message: cell(19).maybe(Cell::string)?,
+        inputs: cell(21).maybe(Cell::inputs)?.unwrap_or_default(),
+        outcome: None,
+    };
+    if let Some(kind) = cell(18).maybe(Cell::code)? {
+        let body = match bodies {
+            Bodies::Read => cell(22).payload()?,
+            Bodies::Spared => Payload::null(),
+        };
+        let summary = cell(20);
+        task.outcome = Some(match kind {
+            OutcomeKind::Result => {
+                Outcome::Result { body, is_error: false, summary: summary.maybe(Cell::string)? }
+            }
+            OutcomeKind::ErrorResult => {
+                Outcome::Result { body, is_error: true, summary: summary.maybe(Cell::string)? }
+            }
+            OutcomeKind::Error => Outcome::Error { body, summary: summary.string()? },
+        });
+    }
+    Ok(task)
+}
+
+/// Reads an event.
+pub(super) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
+    let cell = |index| Cell { row, index, table: "event", name: EVENT[index] };
+    Ok(Event {
+        version: cell(1).count()?,
+        at: cell(2).time()?,
+        who: cell(3).code()?,
+        from: cell(4).maybe(Cell::code)?,
+        to: cell(5).code()?,
+        why: cell(6).string()?,
+    })
+}
+
+/// One value of a row.
+#[derive(Clone, Copy)]
+pub(super) struct Cell<'r> {
+    pub(super) row: &'r Row<'r>,
+    pub(super) index: usize,
+    pub(super) table: &'static str,
+    pub(super) name: &'static str,
+}
+
+impl<'r> Cell<'r> {
+    /// `read` unless the value is NULL.
+    pub(super) fn maybe<T>(
+        self,
+        read: impl FnOnce(Self) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        if matches!(self.value()?, ValueRef::Null) { Ok(None) } else { read(self).map(Some) }
+    }
+
+    pub(super) fn int(self) -> Result<i64, StoreError> {
+        self.typed(self.value()?.as_i64())
+    }
+
+    pub(super) fn text(self) -> Result<&'r str, StoreError> {
+        self.typed(self.value()?.as_str())
+    }
+
+    pub(super) fn string(self) -> Result<String, StoreError> {
+        self.text().map(str::to_owned)
+    }
+
+    pub(super) fn bytes(self) -> Result<&'r [u8], StoreError> {
+        self.typed(self.value()?.as_blob())
+    }
+
+    pub(super) fn array<const N: usize>(self) -> Result<[u8; N], StoreError> {
+        self.bytes()?.try_into().map_err(|_| self.damaged("has the wrong length"))
+    }
+
+    pub(super) fn count<T: TryFrom<i64>>(self) -> Result<T, StoreError> {
+        let number = self.int()?;
+        T::try_from(number).map_err(|_| self.damaged(format_args!("cannot be {number}")))
+    }
+
+    pub(super) fn time(self) -> Result<Timestamp, StoreError> {
+        self.int().map(Timestamp::from_millis)
+    }
+
+    pub(super) fn span(self) -> Result<Duration, StoreError> {
+        self.count().map(Duration::from_millis)
+    }
+
+    pub(super) fn code<T: Code>(self) -> Result<T, StoreError> {
+        let code = self.int()?;
+        T::from_code(code).ok_or_else(|| self.damaged(format_args!("cannot be {code}")))
+    }
+
+    pub(super) fn payload(self) -> Result<Payload, StoreError> {
+        let raw = serde_json::from_str(self.text()?).map_err(|error| self.damaged(error))?;
+        Ok(Payload::from_raw(raw))
+    }
+
+    fn inputs(self) -> Result<Inputs, StoreError> {
+        serde_json::from_str(self.text()?).map_err(|error| self.damaged(error))
+    }
+
+    fn value(self) -> Result<ValueRef<'r>, StoreError> {
+        self.row.get_ref(self.index).map_err(failed)
+    }
+
+    fn typed<T>(self, value: FromSqlResult<T>) -> Result<T, StoreError> {
+        value.map_err(|error| self.damaged(error))
+    }
+
+    fn damaged(self, why: impl Display) -> StoreError {
+        StoreError::Failed(format!("the file is damaged: {}.{} {why}", self.table, self.name))
+    }
+}

@@ -1,0 +1,71 @@
+use std::time::Duration;
+
+use rusqlite::{Statement, ToSql};
+use taskgate_task::{Outcome, Task};
+
+use crate::StoreError;
+use crate::store::sqlite::code::{Code, OutcomeKind};
+use crate::store::sqlite::failed;
+
+/// Binds the next parameters of a statement, one after the other.
+pub(super) struct Binder<'a, 'db> {
+    statement: &'a mut Statement<'db>,
+    next: usize,
+}
+
+impl<'a, 'db> Binder<'a, 'db> {
+    pub(super) fn new(statement: &'a mut Statement<'db>) -> Self {
+        Binder { statement, next: 1 }
+    }
+
+    pub(super) fn bind(&mut self, value: impl ToSql) -> Result<(), StoreError> {
+        self.statement.raw_bind_parameter(self.next, value).map_err(failed)?;
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Binds ?1 to ?19: the locator and everything that can change in a task's life.
+    pub(super) fn bind_state(&mut self, task: &Task) -> Result<(), StoreError> {
+        self.bind(task.id.locator())?;
+        self.bind(task.status.code())?;
+        self.bind(count(task.version))?;
+        self.bind(count(task.fence))?;
+        self.bind(task.attempts)?;
+        self.bind(task.updated_at.as_millis())?;
+        self.bind(task.ended_at.map(|at| at.as_millis()))?;
+        self.bind(task.due_at().as_millis())?;
+        self.bind(task.lifetime.run_deadline.as_millis())?;
+        self.bind(task.lifetime.idle_limit.map(millis))?;
+        self.bind(millis(task.lifetime.retention))?;
+        self.bind(millis(task.lifetime.ttl))?;
+        self.bind(millis(task.poll_interval))?;
+        self.bind(task.failure.map(Code::code))?;
+        self.bind(task.outcome.as_ref().map(|outcome| OutcomeKind::of(outcome).code()))?;
+        self.bind(&task.status_message)?;
+        let (summary, body) = match &task.outcome {
+            None => (None, None),
+            Some(Outcome::Result { body, summary, .. }) => (summary.as_deref(), Some(body)),
+            Some(Outcome::Error { body, summary }) => (Some(summary.as_str()), Some(body)),
+        };
+        self.bind(summary)?;
+        // Work can be parked without ever having asked anything.
+        let inputs = if task.inputs.is_empty() && !task.inputs.is_parked() {
+            None
+        } else {
+            let unwritable = |error| StoreError::Failed(format!("the inputs cannot be written: {error}"));
+            Some(serde_json::to_string(&task.inputs).map_err(unwritable)?)
+        };
+        self.bind(inputs)?;
+        self.bind(body.map(|body| body.as_str()))
+    }
+}
+
+/// Counters start at 1 and go up by one, so they never reach the end of SQLite's numbers.
+pub(super) fn count(counter: u64) -> i64 {
+    i64::try_from(counter).unwrap_or(i64::MAX)
+}
+
+/// A span in milliseconds; what is longer than SQLite's largest number is as good as for ever.
+fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}

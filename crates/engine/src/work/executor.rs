@@ -1,0 +1,313 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use taskgate_task::{Failure, Lifetime, Payload, Question, Refusal, Step, Task, TaskId, WorkClass};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use super::{Ending, Report, Work};
+use crate::{Engine, EngineError, StoreError};
+
+/// The attempts this process carries.
+#[derive(Debug, Default)]
+pub(crate) struct Executor {
+    carried: Mutex<HashMap<TaskId, Arc<Carried>>>,
+    changed: Notify,
+}
+
+/// One attempt in this process.
+#[derive(Debug)]
+struct Carried {
+    fence: u64,
+    stop: Notify,
+    answers: Mutex<Answers>,
+}
+
+/// Answers on their way to the work. An answer can arrive before its question's key is known here, since
+/// the question is visible to others from its commit on.
+#[derive(Debug, Default)]
+struct Answers {
+    waiting: HashMap<String, oneshot::Sender<Payload>>,
+    early: HashMap<String, Payload>,
+}
+
+/// Stops the attempt when dropped, unless it is to be kept.
+pub(crate) struct Attempt {
+    engine: Engine,
+    id: TaskId,
+    kept: bool,
+}
+
+impl Attempt {
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.engine.0.executor.stop(&self.id);
+        }
+    }
+}
+
+impl Executor {
+    /// How many attempts are carried.
+    pub(crate) fn len(&self) -> usize {
+        self.carried.lock().len()
+    }
+
+    /// The tasks carried at the moment.
+    pub(crate) fn ids(&self) -> Vec<(TaskId, u64)> {
+        self.carried.lock().iter().map(|(id, carried)| (*id, carried.fence)).collect()
+    }
+
+    /// Resolves when nothing is carried.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.len() == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Stops the work of a task, if this process carries it.
+    pub(crate) fn stop(&self, id: &TaskId) {
+        if let Some(carried) = self.carried.lock().get(id) {
+            carried.stop.notify_one();
+        }
+    }
+
+    /// Hands answers to the work, if this process carries it.
+    pub(crate) fn answer(&self, id: &TaskId, answered: Vec<(String, Payload)>) {
+        let Some(carried) = self.carried.lock().get(id).cloned() else { return };
+        let mut answers = carried.answers.lock();
+        for (key, answer) in answered {
+            match answers.waiting.remove(&key) {
+                Some(reply) => {
+                    let _ = reply.send(answer);
+                }
+                None => {
+                    answers.early.insert(key, answer);
+                }
+            }
+        }
+    }
+
+    fn expect(&self, id: &TaskId, keys: Vec<String>, replies: Vec<oneshot::Sender<Payload>>) {
+        let Some(carried) = self.carried.lock().get(id).cloned() else { return };
+        let mut answers = carried.answers.lock();
+        for (key, reply) in keys.into_iter().zip(replies) {
+            match answers.early.remove(&key) {
+                Some(answer) => {
+                    let _ = reply.send(answer);
+                }
+                None => {
+                    answers.waiting.insert(key, reply);
+                }
+            }
+        }
+    }
+
+    fn enter(&self, id: TaskId, fence: u64) -> Arc<Carried> {
+        let carried = Arc::new(Carried { fence, stop: Notify::new(), answers: Mutex::default() });
+        self.carried.lock().insert(id, carried.clone());
+        carried
+    }
+
+    /// Leaves the table, unless a newer attempt has taken the place.
+    fn leave(&self, id: TaskId, carried: &Arc<Carried>) {
+        let mut table = self.carried.lock();
+        if table.get(&id).is_some_and(|current| Arc::ptr_eq(current, carried)) {
+            table.remove(&id);
+        }
+        drop(table);
+        self.changed.notify_waiters();
+    }
+}
+
+impl Engine {
+    /// Carries a run to its end in the background. The run is stopped by cancel, expiry and its limits.
+    pub(crate) fn carry(
+        &self,
+        id: TaskId,
+        fence: u64,
+        lifetime: Lifetime,
+        run: BoxFuture<'static, Ending>,
+        report: Report,
+    ) -> Attempt {
+        let carried = self.0.executor.enter(id, fence);
+        let engine = self.clone();
+        tokio::spawn(async move {
+            let leave = Leave { engine: &engine, id, carried: &carried };
+            let ended = engine.watch_over(&carried, fence, lifetime, run, report).await;
+            if let Some(step) = ended {
+                engine.write_end(id, step, leave).await;
+            }
+        });
+        Attempt { engine: self.clone(), id, kept: false }
+    }
+
+    /// Runs until the work ends, is stopped, or passes a limit. Returns the step to write, if any.
+    async fn watch_over(
+        &self,
+        carried: &Carried,
+        fence: u64,
+        lifetime: Lifetime,
+        mut run: BoxFuture<'static, Ending>,
+        report: Report,
+    ) -> Option<Step> {
+        let left = lifetime.run_deadline.since(self.now());
+        let run_limit = tokio::time::sleep(left.min(LONGEST_SLEEP));
+        tokio::pin!(run_limit);
+        loop {
+            let idle_at = lifetime.idle_limit.map(|limit| report.last_sign() + limit);
+            tokio::select! {
+                ending = &mut run => return Some(match ending {
+                    Ending::Finished(outcome) => Step::Finish { fence, outcome },
+                    Ending::Asked { questions, state, .. } => Step::Ask { fence, questions, resume: Some(state) },
+                }),
+                () = carried.stop.notified() => return None,
+                () = &mut run_limit => {
+                    if lifetime.run_deadline > self.now() {
+                        run_limit.as_mut().reset(Instant::now() + LONGEST_SLEEP);
+                        continue;
+                    }
+                    return Some(Step::Tick);
+                }
+                () = sleep_until(idle_at), if idle_at.is_some() => {
+                    if idle_at.is_some_and(|at| report.last_sign() + lifetime.idle_limit.unwrap_or_default() > at) {
+                        continue;
+                    }
+                    // Waiting for the requestor is not silence of the work.
+                    if !carried.answers.lock().waiting.is_empty() {
+                        report.alive();
+                        continue;
+                    }
+                    let limit = lifetime.idle_limit.unwrap_or_default();
+                    let message = format!("The work was stopped: silent for {} s.", limit.as_secs_f64());
+                    return Some(Step::Fail { fence, failure: Failure::IdleLimit, message });
+                }
+            }
+        }
+    }
+
+    /// Writes how an attempt ended, for as long as it takes: the outcome exists nowhere else.
+    async fn write_end(&self, id: TaskId, step: Step, leave: Leave<'_>) {
+        let mut pause = Duration::from_millis(50);
+        loop {
+            match self.0.store.apply(id, step.clone(), self.now()).await {
+                Ok(change) => {
+                    drop(leave);
+                    if change.start {
+                        self.begin(change.task).await;
+                    }
+                    return;
+                }
+                Err(StoreError::Failed(reason)) => {
+                    tracing::error!(task = ?id, %reason, "cannot store how a task ended; trying again");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(5));
+                }
+                Err(other) => {
+                    // Somebody else was first: a cancel, an expiry, a newer attempt. That is no fault.
+                    tracing::debug!(task = ?id, %other, "late end of an attempt");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Questions of running work: commits them, then waits for their answers on behalf of the work.
+    pub(crate) async fn ask(
+        &self,
+        id: TaskId,
+        fence: u64,
+        questions: Vec<Question>,
+        replies: Vec<oneshot::Sender<Payload>>,
+    ) -> Result<(), EngineError> {
+        let step = Step::Ask { fence, questions, resume: None };
+        let change = self.0.store.apply(id, step, self.now()).await?;
+        self.0.executor.expect(&id, change.asked, replies);
+        Ok(())
+    }
+
+    /// Starts a new attempt of a task: from its answers if they are all there, from the beginning if it may be repeated.
+    pub(crate) async fn begin(&self, task: Task) {
+        let fail =
+            |failure, message: &str| Step::Fail { fence: task.fence, failure, message: message.to_owned() };
+        let Some(runner) = self.runner(&task.runner) else {
+            let message = format!("No runner named {:?} is configured any more.", task.runner);
+            self.settle(task.id, fail(Failure::NoRunner, &message)).await;
+            return;
+        };
+        if task.class == WorkClass::Repeatable && task.attempts >= MOST_ATTEMPTS && !task.inputs.is_parked() {
+            let message = format!("The work was interrupted {} times.", task.attempts);
+            self.settle(task.id, fail(Failure::Interrupted, &message)).await;
+            return;
+        }
+        let description = match self.0.store.work(task.id) {
+            Ok(Some(description)) => description,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::error!(task = ?task.id, %error, "cannot read the work of a task");
+                return;
+            }
+        };
+        match self.0.store.apply(task.id, Step::Begin, self.now()).await {
+            Ok(change) => {
+                let begun = change.task;
+                let report = Report::task(self.clone(), begun.id, begun.fence);
+                let work = Work {
+                    description,
+                    owner: begun.owner.clone(),
+                    attempt: begun.attempts,
+                    round: change.round,
+                };
+                let run = runner.run(work, report.clone());
+                self.carry(begun.id, begun.fence, begun.lifetime, run, report).keep();
+            }
+            Err(StoreError::Refused(Refusal::NotStartable)) => {
+                let message = "The work was interrupted: the process that carried it ended.";
+                self.settle(task.id, fail(Failure::Interrupted, message)).await;
+            }
+            Err(error) => tracing::debug!(task = ?task.id, %error, "no new attempt"),
+        }
+    }
+
+    pub(crate) async fn settle(&self, id: TaskId, step: Step) {
+        if let Err(error) = self.0.store.apply(id, step, self.now()).await {
+            tracing::warn!(task = ?id, %error, "could not settle a task");
+        }
+    }
+}
+
+/// How often repeatable work is started at the most.
+const MOST_ATTEMPTS: u32 = 5;
+/// Timers reach about two years; longer limits are waited for in pieces.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30 * 24 * 3600);
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+struct Leave<'a> {
+    engine: &'a Engine,
+    id: TaskId,
+    carried: &'a Arc<Carried>,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.engine.0.executor.leave(self.id, self.carried);
+    }
+}

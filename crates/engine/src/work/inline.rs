@@ -1,0 +1,139 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use taskgate_task::{Lifetime, LifetimePolicy, NewTask, Owner, Payload, Task, WorkClass};
+use tokio::sync::mpsc;
+
+use super::{AnswerTo, Ending, Report, Runner, Work};
+use crate::{Engine, EngineError};
+
+/// What is needed to start work and, should it come to that, to make a task of it.
+#[derive(Clone)]
+pub struct Launch {
+    /// Whose it is.
+    pub owner: Owner,
+    /// The runner's name.
+    pub runner: String,
+    /// The runner.
+    pub with: Arc<dyn Runner>,
+    /// What is to be done.
+    pub work: Payload,
+    /// What happens after a crash.
+    pub class: WorkClass,
+    /// What lifetimes are allowed.
+    pub lifetime: LifetimePolicy,
+    /// How often the requestor should look.
+    pub poll_interval: Duration,
+}
+
+/// A call that runs and is not a task yet.
+///
+/// Whoever holds it drives it. Dropping it stops the work: nobody could fetch the result any more.
+pub struct InlineCall {
+    engine: Engine,
+    launch: Launch,
+    report: Report,
+    events: mpsc::UnboundedReceiver<InlineEvent>,
+    run: BoxFuture<'static, Ending>,
+}
+
+/// What happens during such a call.
+#[derive(Debug)]
+pub enum InlineEvent {
+    /// The work is alive.
+    Progress {
+        /// A line for people.
+        message: Option<String>,
+        /// The notification as it came.
+        raw: Payload,
+    },
+    /// The work logged something.
+    Log(Payload),
+    /// The work asks and goes on running.
+    Asked(Vec<AnswerTo>),
+    /// The run ended.
+    Ended(Ending),
+}
+
+impl Engine {
+    /// Starts work at once, without a task. `round` carries on work that had ended its call to ask.
+    pub fn start(
+        &self,
+        launch: Launch,
+        round: Option<taskgate_task::Round>,
+    ) -> Result<InlineCall, EngineError> {
+        if self.is_draining() {
+            return Err(EngineError::Draining);
+        }
+        let (sender, events) = mpsc::unbounded_channel();
+        let report = Report::inline(sender);
+        let work = Work { description: launch.work.clone(), owner: launch.owner.clone(), attempt: 1, round };
+        let run = launch.with.run(work, report.clone());
+        Ok(InlineCall { engine: self.clone(), launch, report, events, run })
+    }
+}
+
+impl InlineCall {
+    /// What happens next. Nothing is lost if the future is dropped and called again, until `Ended` was returned.
+    pub async fn next(&mut self) -> InlineEvent {
+        tokio::select! {
+            biased;
+            Some(event) = self.events.recv() => event,
+            ending = &mut self.run => InlineEvent::Ended(ending),
+        }
+    }
+
+    /// Makes a task of the running work. The future resolves when the task is durable; until then no
+    /// handle may leave. The work goes on meanwhile: its writes queue up behind the creation.
+    ///
+    /// If the task cannot be kept, the work is stopped.
+    pub async fn become_task(self, ttl: Option<Duration>) -> Result<Task, EngineError> {
+        let InlineCall { engine, launch, report, mut events, run } = self;
+        let mut status_message = None;
+        let mut asked = Vec::new();
+        while let Ok(event) = events.try_recv() {
+            match event {
+                InlineEvent::Progress { message, .. } => status_message = message.or(status_message),
+                InlineEvent::Asked(questions) => asked.push(questions),
+                InlineEvent::Log(_) | InlineEvent::Ended(_) => {}
+            }
+        }
+        let id = engine.fresh_id()?;
+        let now = engine.now();
+        let new = NewTask {
+            id,
+            owner: launch.owner,
+            runner: launch.runner,
+            work: launch.work,
+            class: launch.class,
+            lifetime: Lifetime::grant(&launch.lifetime, ttl, now),
+            poll_interval: launch.poll_interval,
+            status_message,
+            created_at: now,
+        };
+        let lifetime = new.lifetime;
+        let created = engine.0.store.create(new);
+        report.becomes(engine.clone(), id);
+        let attempt = engine.carry(id, 1, lifetime, run, report);
+        for questions in asked {
+            let (questions, replies) = questions.into_iter().map(|a| (a.question, a.reply)).unzip();
+            let engine = engine.clone();
+            // Not awaited here: the creation is not committed yet, and this write queues up behind it.
+            tokio::spawn(async move { engine.ask(id, 1, questions, replies).await });
+        }
+        match created.await {
+            Ok(task) => {
+                attempt.keep();
+                Ok(task)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl std::fmt::Debug for InlineCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InlineCall").field("runner", &self.launch.runner).finish_non_exhaustive()
+    }
+}

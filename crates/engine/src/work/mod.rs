@@ -1,0 +1,11 @@
+//! Carrying work: runners, the call that may become a task, the executor, and what work reports.
+
+mod executor;
+mod inline;
+mod report;
+mod runner;
+
+pub(crate) use executor::Executor;
+pub use inline::{InlineCall, InlineEvent, Launch};
+pub use report::{AnswerTo, Report};
+pub use runner::{Ending, Runner, Work};

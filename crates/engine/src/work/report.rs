@@ -1,0 +1,120 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use taskgate_task::{Payload, Question, Step, TaskId};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::inline::InlineEvent;
+use crate::{Engine, EngineError};
+
+/// Where work says how it is getting on, and asks.
+///
+/// The same handle serves a call that is answered at once and one that has become a task: the work
+/// is never told, and never started twice.
+#[derive(Debug, Clone)]
+pub struct Report(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    mode: Mutex<Mode>,
+    last_sign: Mutex<Instant>,
+}
+
+#[derive(Debug)]
+enum Mode {
+    Inline(mpsc::UnboundedSender<InlineEvent>),
+    Task { engine: Engine, id: TaskId, fence: u64, told_at: Option<Instant> },
+}
+
+/// Whoever waits for the answer to one question of an inline call.
+#[derive(Debug)]
+pub struct AnswerTo {
+    /// The question.
+    pub question: Question,
+    /// Where its answer goes.
+    pub reply: oneshot::Sender<Payload>,
+}
+
+/// Progress of a task is written to the store at most this often; each line replaces the last one.
+const TELL_EVERY: std::time::Duration = std::time::Duration::from_millis(250);
+
+impl Report {
+    pub(crate) fn inline(events: mpsc::UnboundedSender<InlineEvent>) -> Self {
+        Report::new(Mode::Inline(events))
+    }
+
+    pub(crate) fn task(engine: Engine, id: TaskId, fence: u64) -> Self {
+        Report::new(Mode::Task { engine, id, fence, told_at: None })
+    }
+
+    fn new(mode: Mode) -> Self {
+        Report(Arc::new(Shared { mode: Mutex::new(mode), last_sign: Mutex::new(Instant::now()) }))
+    }
+
+    /// From here on everything goes to the task.
+    pub(crate) fn becomes(&self, engine: Engine, id: TaskId) {
+        *self.0.mode.lock() = Mode::Task { engine, id, fence: 1, told_at: None };
+    }
+
+    /// When the work last gave a sign of life.
+    pub(crate) fn last_sign(&self) -> Instant {
+        *self.0.last_sign.lock()
+    }
+
+    /// The work counts as alive now.
+    pub(crate) fn alive(&self) {
+        *self.0.last_sign.lock() = Instant::now();
+    }
+
+    /// The work is alive and, if `message` is given, this far. `raw` is the notification as it came, for a
+    /// caller who listens to it.
+    pub fn progress(&self, message: Option<String>, raw: Payload) {
+        *self.0.last_sign.lock() = Instant::now();
+        match &mut *self.0.mode.lock() {
+            Mode::Inline(events) => {
+                let _ = events.send(InlineEvent::Progress { message, raw });
+            }
+            Mode::Task { engine, id, fence, told_at } => {
+                let Some(message) = message else { return };
+                if told_at.is_some_and(|at| at.elapsed() < TELL_EVERY) {
+                    return;
+                }
+                *told_at = Some(Instant::now());
+                // The write is enqueued by the call. Nobody waits for it: a later line, or the end, supersedes it,
+                // and a refusal only means that the task has ended meanwhile.
+                let step = Step::Report { fence: *fence, message };
+                drop(engine.0.store.apply(*id, step, engine.now()));
+            }
+        }
+    }
+
+    /// A log message of the work, as it came. A task keeps none.
+    pub fn log(&self, raw: Payload) {
+        *self.0.last_sign.lock() = Instant::now();
+        if let Mode::Inline(events) = &*self.0.mode.lock() {
+            let _ = events.send(InlineEvent::Log(raw));
+        }
+    }
+
+    /// Puts questions to the requestor; all of them become visible at once. Returns where the answers will
+    /// arrive, in the order of the questions. A receiver that ends without an answer means that none will come.
+    pub async fn ask(
+        &self,
+        questions: Vec<Question>,
+    ) -> Result<Vec<oneshot::Receiver<Payload>>, EngineError> {
+        *self.0.last_sign.lock() = Instant::now();
+        let (replies, answers): (Vec<_>, Vec<_>) = questions.iter().map(|_| oneshot::channel()).unzip();
+        let (engine, id, fence) = match &*self.0.mode.lock() {
+            Mode::Inline(events) => {
+                let asked = questions.into_iter().zip(replies);
+                let asked = asked.map(|(question, reply)| AnswerTo { question, reply }).collect();
+                let _ = events.send(InlineEvent::Asked(asked));
+                return Ok(answers);
+            }
+            Mode::Task { engine, id, fence, .. } => (engine.clone(), *id, *fence),
+        };
+        engine.ask(id, fence, questions, replies).await?;
+        Ok(answers)
+    }
+}

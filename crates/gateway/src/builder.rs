@@ -1,0 +1,130 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use taskgate_engine::{Engine, EngineError, MemoryStore, Store};
+
+use crate::gateway::Gateway;
+use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
+use crate::upstream::{McpRunner, Upstream};
+
+/// Puts a gateway together.
+#[derive(Default)]
+pub struct GatewayBuilder {
+    upstreams: Vec<UpstreamSpec>,
+    store: Option<Arc<dyn Store>>,
+    settings: Settings,
+    default_policy: Option<ToolPolicy>,
+    tools: HashMap<String, ToolPolicy>,
+}
+
+/// Why no gateway could be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Two upstreams have the same name; stored tasks name their upstream, so names must be unique.
+    #[error("two upstreams are named {0:?}")]
+    DuplicateUpstream(String),
+    /// There is nothing to stand in front of.
+    #[error("there is no upstream")]
+    NoUpstream,
+    /// The tasks an earlier process left could not be settled.
+    #[error("cannot settle the tasks of an earlier process: {0}")]
+    Rescue(#[from] EngineError),
+}
+
+impl GatewayBuilder {
+    /// Adds an rmcp handler in this program as an upstream, named `upstream`.
+    #[must_use]
+    pub fn upstream<H: rmcp::ServerHandler>(self, handler: H) -> Self {
+        self.upstream_named("upstream", handler)
+    }
+
+    /// Adds an rmcp handler in this program as an upstream.
+    #[must_use]
+    pub fn upstream_named<H: rmcp::ServerHandler>(self, name: &str, handler: H) -> Self {
+        self.add(UpstreamSpec::new(name, crate::in_process(handler)))
+    }
+
+    /// Adds a child process that speaks MCP over stdio as an upstream.
+    #[must_use]
+    pub fn upstream_command(self, name: &str, command: crate::StdioCommand) -> Self {
+        self.add(UpstreamSpec::new(name, UpstreamKind::Process(command)))
+    }
+
+    /// Adds an upstream.
+    #[must_use]
+    pub fn add(mut self, upstream: UpstreamSpec) -> Self {
+        self.upstreams.push(upstream);
+        self
+    }
+
+    /// Where tasks are kept. Without it they are kept in memory and gone with the process.
+    #[must_use]
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// Where tasks are kept, shared with others in this program.
+    #[must_use]
+    pub fn shared_store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Settings of the servers.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// All callers are one known user, `local`. For loopback servers only.
+    #[must_use]
+    pub fn single_user(mut self, on: bool) -> Self {
+        self.settings.single_user = on;
+        self
+    }
+
+    /// The policy of every tool that has none of its own, in all upstreams added so far and later.
+    #[must_use]
+    pub fn policy(mut self, policy: ToolPolicy) -> Self {
+        self.default_policy = Some(policy);
+        self
+    }
+
+    /// The policy of the tool with this name, in every upstream that has one.
+    #[must_use]
+    pub fn tool(mut self, name: &str, policy: ToolPolicy) -> Self {
+        self.tools.insert(name.to_owned(), policy);
+        self
+    }
+
+    /// Connects the upstreams, settles what an earlier process left, and starts upkeep.
+    pub async fn build(self) -> Result<Gateway, BuildError> {
+        if self.upstreams.is_empty() {
+            return Err(BuildError::NoUpstream);
+        }
+        let engine = Engine::new(self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())));
+        let mut upstreams: Vec<Arc<Upstream>> = Vec::new();
+        for mut spec in self.upstreams {
+            if upstreams.iter().any(|upstream| upstream.name() == spec.name) {
+                return Err(BuildError::DuplicateUpstream(spec.name));
+            }
+            if let Some(policy) = &self.default_policy {
+                spec.policy = policy.clone();
+            }
+            spec.tools.extend(self.tools.clone());
+            upstreams.push(Upstream::start(spec));
+        }
+        for upstream in &upstreams {
+            let runner = McpRunner(Arc::downgrade(upstream));
+            engine.add_runner(upstream.name(), Arc::new(runner));
+        }
+        let rescued = engine.rescue().await?;
+        if rescued > 0 {
+            tracing::info!(rescued, "settled tasks that an earlier process left unfinished");
+        }
+        engine.start_upkeep();
+        Ok(Gateway::new(engine, upstreams, self.settings))
+    }
+}

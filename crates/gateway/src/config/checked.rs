@@ -1,0 +1,101 @@
+//! What a valid file means. Everything here has been checked and every default has been filled in.
+
+mod place;
+mod policy;
+mod server;
+mod upstream;
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::Range;
+use std::path::Path;
+
+use toml::Spanned;
+
+use super::error::Problems;
+use super::fields::Entry;
+use super::raw::RawConfig;
+use crate::policy::{Settings, StorePlace, ToolPolicy};
+
+pub use place::parse_store_place;
+pub use policy::parse_task_mode;
+pub use server::check_single_user;
+pub use upstream::{UpstreamServer, UpstreamConfig, check_name};
+
+/// Where `listen` is not written: only programs on this machine can connect.
+pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8000));
+
+/// A valid configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the HTTP server listens.
+    pub listen: SocketAddr,
+    /// Where tasks are kept; `None` leaves it to the program.
+    pub store: Option<StorePlace>,
+    /// How the server behaves.
+    pub settings: Settings,
+    /// How calls are treated where an upstream says nothing else.
+    pub defaults: ToolPolicy,
+    /// The upstream servers, at least one, in the order of the file.
+    pub upstreams: Vec<UpstreamConfig>,
+}
+
+/// What a check needs besides the file.
+pub(super) struct Surroundings<'a> {
+    /// Where relative paths begin.
+    pub(super) base: &'a Path,
+    /// Our own environment variables.
+    pub(super) env: &'a dyn Fn(&str) -> Option<String>,
+    /// Where problems go.
+    pub(super) problems: &'a Problems,
+}
+
+/// Turns a raw file into a configuration. It is only worth something if no problem was noted.
+pub(super) fn check(raw: RawConfig, around: &Surroundings<'_>) -> Config {
+    let defaults = policy::check(&raw.defaults, &ToolPolicy::default(), around);
+    let listen = server::check_listen(&raw, around);
+    Config {
+        listen,
+        store: around.parsed(&raw.store, "store", place::ALLOWED, |text| place::store_place(text, around)),
+        settings: server::check(&raw, listen, around),
+        upstreams: upstream::check_all(raw.upstreams.as_deref(), &defaults, around),
+        defaults,
+    }
+}
+
+impl Surroundings<'_> {
+    /// A value that can be parsed from a string. `parse` says what is wrong as the end of a sentence that begins with
+    /// the string.
+    fn parsed<T>(
+        &self,
+        entry: &Entry<String>,
+        key: &str,
+        allowed: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let entry = entry.as_ref()?;
+        self.parsed_at(entry, key, allowed, parse)
+    }
+
+    /// [`Surroundings::parsed`] for a string that is there.
+    fn parsed_at<T>(
+        &self,
+        entry: &Spanned<String>,
+        key: &str,
+        allowed: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        match parse(entry.get_ref()) {
+            Ok(value) => Some(value),
+            Err(wrong) => {
+                let what = format!("`{key}`: \"{}\" {wrong}", entry.get_ref().escape_debug());
+                self.problems.add_with_help(entry.span(), what, format!("allowed: {allowed}"));
+                None
+            }
+        }
+    }
+}
+
+/// The place of a value, if it was written.
+fn span_of<T>(entry: &Entry<T>) -> Option<Range<usize>> {
+    entry.as_ref().map(Spanned::span)
+}

@@ -1,0 +1,259 @@
+//! The upstream servers: how each is called, how it is reached and how its tools are treated.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::Path;
+
+use taskgate_client::transport::stdio::StdioCommand;
+use toml::Spanned;
+
+use super::{Surroundings, place, policy};
+use crate::config::raw::{RawUpstream, RawValue};
+use crate::policy::{Speak, ToolPolicy, UpstreamKind, UpstreamSpec};
+
+/// The longest tool name MCP allows.
+const LONGEST_TOOL: usize = 128;
+
+/// One upstream server of a valid configuration.
+#[derive(Debug, Clone)]
+pub struct UpstreamConfig {
+    /// Its name; no other upstream has it.
+    pub name: String,
+    /// How it is reached.
+    pub server: UpstreamServer,
+    /// What is put before its tool names.
+    pub prefix: Option<String>,
+    /// Which generation to speak with it.
+    pub speak: Speak,
+    /// How its calls are treated.
+    pub policy: ToolPolicy,
+    /// How the calls of single tools are treated, by the upstream's own names.
+    pub tools: BTreeMap<String, ToolPolicy>,
+}
+
+/// How an upstream server is reached.
+#[derive(Clone)]
+pub enum UpstreamServer {
+    /// A child process that speaks MCP over stdio.
+    Command(StdioCommand),
+    /// The demo server of the program that reads the configuration.
+    Demo,
+}
+
+impl UpstreamConfig {
+    /// What the gateway takes. `demo` makes the program's demo server, where one is asked for.
+    pub fn spec(&self, demo: impl FnOnce() -> UpstreamKind) -> UpstreamSpec {
+        let kind = match &self.server {
+            UpstreamServer::Command(command) => UpstreamKind::Process(command.clone()),
+            UpstreamServer::Demo => demo(),
+        };
+        UpstreamSpec {
+            prefix: self.prefix.clone(),
+            speak: self.speak,
+            policy: self.policy.clone(),
+            tools: self.tools.clone().into_iter().collect::<HashMap<_, _>>(),
+            ..UpstreamSpec::new(self.name.clone(), kind)
+        }
+    }
+}
+
+/// The values of variables are left out, since they are where secrets are handed over.
+impl fmt::Debug for UpstreamServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UpstreamServer::Demo => f.write_str("Demo"),
+            UpstreamServer::Command(command) => f
+                .debug_struct("Command")
+                .field("program", &command.program)
+                .field("args", &command.args)
+                .field("env", &command.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
+                .field("clear_env", &command.clear_env)
+                .field("cwd", &command.cwd)
+                .finish_non_exhaustive(),
+        }
+    }
+}
+
+/// Checks the name of an upstream, or its prefix.
+///
+/// # Errors
+///
+/// What is wrong with it, as the end of a sentence that begins with it.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    match name {
+        "" => Err("is empty".to_owned()),
+        _ if name.len() > 64 => Err("is too long".to_owned()),
+        _ if !name.bytes().all(plain) => Err("has a character that cannot be used".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// What [`check_name`] accepts, for messages.
+const NAMES: &str = r#"1 to 64 letters, digits, "_", "." and "-""#;
+
+/// Checks all upstreams and that no two are called the same.
+pub(super) fn check_all(
+    raw: Option<&[Spanned<RawUpstream>]>,
+    defaults: &ToolPolicy,
+    around: &Surroundings<'_>,
+) -> Vec<UpstreamConfig> {
+    let Some(tables) = raw else {
+        let help = "add an [[upstream]] with a `name` and a `command`, or with `demo = true`";
+        around.problems.add_missing("there is no upstream, so there is nothing to serve", help);
+        return Vec::new();
+    };
+    unique(tables, "name", |upstream| upstream.name.as_ref(), around);
+    unique(tables, "prefix", |upstream| upstream.prefix.as_ref(), around);
+    tables.iter().map(|upstream| check(upstream, defaults, around)).collect()
+}
+
+/// Names and prefixes tell upstreams apart, so each can be used once.
+fn unique(
+    tables: &[Spanned<RawUpstream>],
+    key: &str,
+    get: fn(&RawUpstream) -> Option<&Spanned<String>>,
+    around: &Surroundings<'_>,
+) {
+    let mut seen: Vec<&str> = Vec::new();
+    for value in tables.iter().filter_map(|table| get(table.get_ref())) {
+        if seen.contains(&value.get_ref().as_str()) {
+            let what = format!(
+                "`{key}`: \"{}\" is already used by another upstream",
+                value.get_ref().escape_debug()
+            );
+            around.problems.add_with_help(value.span(), what, format!("allowed: a {key} of its own"));
+        }
+        seen.push(value.get_ref());
+    }
+}
+
+fn check(raw: &Spanned<RawUpstream>, defaults: &ToolPolicy, around: &Surroundings<'_>) -> UpstreamConfig {
+    let span = raw.span();
+    let raw = raw.get_ref();
+    if !raw.has("name") {
+        let help = format!("add `name = \"…\"`: {NAMES}");
+        around.problems.add_with_help(span.clone(), "this upstream has no `name`", help);
+    }
+    let named = |text: &str| check_name(text).map(|()| text.to_owned());
+    let name = around.parsed(&raw.name, "name", NAMES, named).unwrap_or_default();
+    let prefix = around.parsed(&raw.prefix, "prefix", NAMES, named);
+    let demo = raw.demo.as_ref().is_some_and(|demo| *demo.get_ref());
+    let server = match (&raw.command, demo) {
+        (Some(command), false) => UpstreamServer::Command(check_command(command, raw, around)),
+        (Some(command), true) => {
+            let what = "this upstream has both `command` and `demo = true`";
+            around.problems.add_with_help(command.span(), what, "allowed: one of the two");
+            UpstreamServer::Demo
+        }
+        (None, true) => UpstreamServer::Demo,
+        (None, false) => {
+            // One that is there but of the wrong type has been noted already.
+            let is_misread = raw.has("command") || (raw.has("demo") && raw.demo.is_none());
+            if !is_misread {
+                let what = "this upstream has neither `command` nor `demo = true`";
+                let help = r#"add `command = ["PROGRAM", "ARGUMENT"]`"#;
+                around.problems.add_with_help(span, what, help);
+            }
+            UpstreamServer::Demo
+        }
+    };
+    if demo {
+        let cwd = raw.cwd.as_ref().map(|cwd| ("cwd", cwd.span()));
+        let env = raw.env.as_ref().map(|env| ("env", env.span()));
+        let clear_env = raw.clear_env.as_ref().map(|clear| ("clear_env", clear.span()));
+        for (key, span) in [cwd, env, clear_env].into_iter().flatten() {
+            around
+                .problems
+                .add(span, format!("`{key}` is for a `command`, and the demo server is no child process"));
+        }
+    }
+    let policy = policy::check(&raw.defaults, defaults, around);
+    let mut tools = BTreeMap::new();
+    for (tool, own) in &raw.tools {
+        if tool.get_ref().is_empty() || tool.get_ref().len() > LONGEST_TOOL {
+            let what = format!("a tool's name has 1 to {LONGEST_TOOL} bytes");
+            around.problems.add(tool.span(), what);
+        }
+        tools.insert(tool.get_ref().clone(), policy::check(own, &policy, around));
+    }
+    let speak = around.parsed(&raw.speak, "speak", r#""auto", "session""#, parse_speak).unwrap_or_default();
+    UpstreamConfig { name, server, prefix, speak, policy, tools }
+}
+
+fn parse_speak(word: &str) -> Result<Speak, String> {
+    match word {
+        "auto" => Ok(Speak::Auto),
+        "session" => Ok(Speak::Session),
+        _ => Err("is none of these words".to_owned()),
+    }
+}
+
+fn check_command(
+    words: &Spanned<Vec<Spanned<String>>>,
+    raw: &RawUpstream,
+    around: &Surroundings<'_>,
+) -> StdioCommand {
+    let mut text = Vec::new();
+    for word in words.get_ref() {
+        if word.get_ref().contains('\0') {
+            around.problems.add(word.span(), "`command` has a character that no argument can have");
+        }
+        text.push(word.get_ref().clone());
+    }
+    let mut text = text.into_iter();
+    let program = text.next().unwrap_or_default();
+    if program.is_empty() {
+        let span = words.get_ref().first().map_or(words.span(), Spanned::span);
+        let help = r#"allowed: the program and its arguments, such as ["npx", "-y", "some-server"]"#;
+        around.problems.add_with_help(span, "`command` names no program", help);
+    }
+    let cwd = around.parsed(&raw.cwd, "cwd", "the path of a directory", |text| match text {
+        "" => Err("is empty".to_owned()),
+        _ if text.contains('\0') => Err("has a character that no path can have".to_owned()),
+        _ => place::whole(Path::new(text), around),
+    });
+    StdioCommand {
+        env: check_env(raw, around),
+        clear_env: raw.clear_env.as_ref().is_some_and(|clear| *clear.get_ref()),
+        cwd,
+        ..StdioCommand::new(program).args(text)
+    }
+}
+
+fn check_env(raw: &RawUpstream, around: &Surroundings<'_>) -> Vec<(String, String)> {
+    let mut variables = Vec::new();
+    for variable in raw.env.iter().flat_map(|env| env.get_ref()) {
+        let name = &variable.name;
+        if name.get_ref().is_empty() || name.get_ref().contains(['=', '\0']) {
+            let what =
+                format!("`env`: \"{}\" cannot be the name of a variable", name.get_ref().escape_debug());
+            around.problems.add_with_help(name.span(), what, "allowed: a name without \"=\"");
+        }
+        let value = match &variable.value {
+            RawValue::Plain(text) if text.contains('\0') => {
+                let what = format!(
+                    "`env`: the value of {} has a character that no variable can have",
+                    name.get_ref()
+                );
+                around.problems.add(name.span(), what);
+                continue;
+            }
+            RawValue::Plain(text) => text.clone(),
+            RawValue::FromEnv(source) => match (around.env)(source.get_ref()) {
+                Some(value) => value,
+                None => {
+                    // Started without it, the server would fail later and in its own, less clear words.
+                    let what =
+                        format!("the environment variable {} is not set", source.get_ref().escape_debug());
+                    let help =
+                        format!("set it before taskgate starts; the upstream gets it as {}", name.get_ref());
+                    around.problems.add_with_help(source.span(), what, help);
+                    continue;
+                }
+            },
+        };
+        variables.push((name.get_ref().clone(), value));
+    }
+    variables
+}

@@ -1,0 +1,104 @@
+//! What the numbers of the configuration may be, in one place for the file, the command line and the manual.
+
+use std::time::Duration;
+
+use super::duration::{format_duration, format_size, parse_duration, parse_size};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// The shortest time that is worth a timer of its own.
+const TICK: Duration = Duration::from_millis(10);
+
+/// `inline_for`. At most an hour, because a caller holds its request open that long.
+pub const INLINE_FOR: DurationRange = DurationRange { least: Duration::ZERO, most: HOUR };
+/// `run_limit`.
+pub const RUN_LIMIT: DurationRange = DurationRange { least: TICK, most: YEAR };
+/// `idle_limit`, where it is not off.
+pub const IDLE_LIMIT: DurationRange = DurationRange { least: TICK, most: YEAR };
+/// `retention` and `max_retention`. At least a second, which is the shortest that is ever granted.
+pub const RETENTION: DurationRange = DurationRange { least: SECOND, most: YEAR };
+/// `poll_interval`.
+pub const POLL_INTERVAL: DurationRange = DurationRange { least: TICK, most: HOUR };
+/// `keep_alive`. At most ten minutes, since most proxies cut a silent connection long before.
+pub const KEEP_ALIVE: DurationRange =
+    DurationRange { least: Duration::from_millis(100), most: Duration::from_secs(600) };
+/// `session_idle`.
+pub const SESSION_IDLE: DurationRange = DurationRange { least: SECOND, most: YEAR };
+/// `drain_grace`.
+pub const DRAIN_GRACE: DurationRange = DurationRange { least: Duration::ZERO, most: HOUR };
+/// `max_message`.
+pub const MAX_MESSAGE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
+
+/// The durations that a setting may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DurationRange {
+    /// The shortest.
+    pub least: Duration,
+    /// The longest.
+    pub most: Duration,
+}
+
+impl DurationRange {
+    /// Reads a duration that lies in the range.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text, as the end of a sentence that begins with the text.
+    pub fn parse(&self, text: &str) -> Result<Duration, String> {
+        let duration = parse_duration(text)?;
+        if duration < self.least {
+            return Err("is too short".to_owned());
+        }
+        if duration > self.most {
+            return Err("is too long".to_owned());
+        }
+        Ok(duration)
+    }
+
+    /// What [`DurationRange::parse`] accepts.
+    pub fn allowed(&self) -> String {
+        format!(
+            "a duration from {} to {}, written like \"500ms\", \"2s\" or \"1h30m\"",
+            format_duration(self.least),
+            format_duration(self.most)
+        )
+    }
+}
+
+/// The sizes that a setting may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizeRange {
+    /// The smallest, in bytes.
+    pub least: usize,
+    /// The largest, in bytes.
+    pub most: usize,
+}
+
+impl SizeRange {
+    /// Reads a size that lies in the range, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text, as the end of a sentence that begins with the text.
+    pub fn parse(&self, text: &str) -> Result<usize, String> {
+        let bytes = parse_size(text)?;
+        if bytes < self.least {
+            return Err("is too small".to_owned());
+        }
+        if bytes > self.most {
+            return Err("is too large".to_owned());
+        }
+        Ok(bytes)
+    }
+
+    /// What [`SizeRange::parse`] accepts.
+    pub fn allowed(&self) -> String {
+        format!(
+            "a size from {} to {}, written like \"512KiB\" or \"16MiB\"",
+            format_size(self.least),
+            format_size(self.most)
+        )
+    }
+}

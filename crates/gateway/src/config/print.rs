@@ -1,0 +1,120 @@
+//! A valid configuration written out in full: every default filled in, everything inherited spelled out.
+
+use std::fmt::{self, Display, Write};
+use std::path::Path;
+
+use taskgate_client::transport::stdio::StdioCommand;
+use taskgate_task::WorkClass;
+use toml::Value;
+
+use super::checked::{Config, UpstreamServer, UpstreamConfig};
+use super::duration::{format_duration, format_size};
+use crate::policy::{Speak, StorePlace, TaskMode, ToolPolicy};
+
+/// What is shown instead of the value of a variable, which may be a secret.
+const HIDDEN: &str = "(hidden)";
+
+impl Config {
+    /// The configuration as a file that says everything and means the same, except that the values of variables for
+    /// child processes are hidden.
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        let settings = &self.settings;
+        set(out, "listen", text(self.listen))?;
+        set(out, "path", text(&settings.path))?;
+        match &self.store {
+            Some(StorePlace::Sqlite(path)) => set(out, "store", text(format!("sqlite:{}", path.display())))?,
+            Some(StorePlace::Memory) => set(out, "store", text("memory"))?,
+            None => {}
+        }
+        set(out, "server_name", text(&settings.server_name))?;
+        set(out, "single_user", settings.single_user)?;
+        set(out, "allowed_hosts", list(&settings.allowed_hosts))?;
+        set(out, "allowed_origins", list(&settings.allowed_origins))?;
+        set(out, "max_message", text(format_size(settings.max_message)))?;
+        set(out, "keep_alive", text(format_duration(settings.keep_alive)))?;
+        set(out, "session_idle", text(format_duration(settings.session_idle)))?;
+        set(out, "drain_grace", text(format_duration(settings.drain_grace)))?;
+        writeln!(out, "\n[defaults]")?;
+        write_policy(out, &self.defaults)?;
+        self.upstreams.iter().try_for_each(|upstream| write_upstream(out, upstream))
+    }
+}
+
+fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
+    writeln!(out, "\n[[upstream]]")?;
+    set(out, "name", text(&upstream.name))?;
+    match &upstream.server {
+        UpstreamServer::Command(command) => write_command(out, command)?,
+        UpstreamServer::Demo => set(out, "demo", true)?,
+    }
+    if let Some(prefix) = &upstream.prefix {
+        set(out, "prefix", text(prefix))?;
+    }
+    let speak = match upstream.speak {
+        Speak::Auto => "auto",
+        Speak::Session => "session",
+    };
+    set(out, "speak", text(speak))?;
+    writeln!(out, "\n[upstream.defaults]")?;
+    write_policy(out, &upstream.policy)?;
+    upstream.tools.iter().try_for_each(|(name, policy)| {
+        writeln!(out, "\n[upstream.tools.{}]", text(name))?;
+        write_policy(out, policy)
+    })
+}
+
+fn write_command(out: &mut String, command: &StdioCommand) -> fmt::Result {
+    let words: Vec<String> = std::iter::once(&command.program).chain(&command.args).cloned().collect();
+    set(out, "command", list(&words))?;
+    if let Some(cwd) = &command.cwd {
+        set(out, "cwd", text(Path::display(cwd)))?;
+    }
+    if !command.env.is_empty() {
+        let variables = command.env.iter().map(|(name, _)| format!("{} = {}", text(name), text(HIDDEN)));
+        set(out, "env", format!("{{ {} }}", variables.collect::<Vec<_>>().join(", ")))?;
+    }
+    set(out, "clear_env", command.clear_env)
+}
+
+fn write_policy(out: &mut String, policy: &ToolPolicy) -> fmt::Result {
+    let tasks = match policy.tasks {
+        TaskMode::Auto => "auto",
+        TaskMode::Always => "always",
+        TaskMode::Never => "never",
+    };
+    let after_crash = match policy.class {
+        None => "annotations",
+        Some(WorkClass::Live) => "fail",
+        Some(WorkClass::Repeatable) => "repeat",
+    };
+    let lifetime = &policy.lifetime;
+    set(out, "tasks", text(tasks))?;
+    set(out, "inline_for", text(format_duration(policy.inline_for)))?;
+    set(out, "run_limit", text(format_duration(lifetime.run_limit)))?;
+    set(out, "idle_limit", text(lifetime.idle_limit.map_or_else(|| "off".to_owned(), format_duration)))?;
+    set(out, "retention", text(format_duration(lifetime.retention)))?;
+    set(out, "max_retention", text(format_duration(lifetime.max_retention)))?;
+    set(out, "poll_interval", text(format_duration(policy.poll_interval)))?;
+    set(out, "after_crash", text(after_crash))?;
+    // An empty text is written, too: it keeps a tool from getting its upstream's.
+    set(out, "immediate_response", text(policy.immediate_response.as_deref().unwrap_or_default()))
+}
+
+fn set(out: &mut String, key: &str, value: impl Display) -> fmt::Result {
+    writeln!(out, "{key} = {value}")
+}
+
+fn text(text: impl Display) -> Value {
+    Value::String(text.to_string())
+}
+
+fn list(items: &[String]) -> Value {
+    Value::Array(items.iter().map(text).collect())
+}

@@ -1,0 +1,251 @@
+//! The file exactly as it was written: nothing defaulted, nothing converted, every value with its place.
+
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::error::Problems;
+use super::fields::{Entry, Fields, FromValue, Section, with_article};
+
+/// The keys at the top of the file.
+pub(super) const TOP: Section = Section {
+    name: "the top part of the file",
+    keys: &[
+        "listen",
+        "path",
+        "store",
+        "server_name",
+        "single_user",
+        "allowed_hosts",
+        "allowed_origins",
+        "max_message",
+        "keep_alive",
+        "session_idle",
+        "drain_grace",
+        "defaults",
+        "upstream",
+    ],
+};
+
+/// The keys of `[[upstream]]`.
+pub(super) const UPSTREAM: Section = Section {
+    name: "[[upstream]]",
+    keys: &["name", "command", "demo", "cwd", "env", "clear_env", "prefix", "speak", "defaults", "tools"],
+};
+
+/// The keys that say how calls are treated; the same at all three levels.
+const POLICY_KEYS: &[&str] = &[
+    "tasks",
+    "inline_for",
+    "run_limit",
+    "idle_limit",
+    "retention",
+    "max_retention",
+    "poll_interval",
+    "after_crash",
+    "immediate_response",
+];
+/// The keys of `[defaults]`.
+pub(super) const DEFAULTS: Section = Section { name: "[defaults]", keys: POLICY_KEYS };
+/// The keys of `[upstream.defaults]`.
+pub(super) const UPSTREAM_DEFAULTS: Section = Section { name: "[upstream.defaults]", keys: POLICY_KEYS };
+/// The keys of `[upstream.tools.NAME]`.
+pub(super) const TOOL: Section = Section { name: "[upstream.tools.NAME]", keys: POLICY_KEYS };
+
+/// The keys of a variable that is not written out.
+pub(super) const VARIABLE: Section = Section { name: "a variable of `env`", keys: &["from_env"] };
+
+/// The whole file.
+#[derive(Debug)]
+pub(super) struct RawConfig {
+    pub(super) listen: Entry<String>,
+    pub(super) path: Entry<String>,
+    pub(super) store: Entry<String>,
+    pub(super) server_name: Entry<String>,
+    pub(super) single_user: Entry<bool>,
+    pub(super) allowed_hosts: Entry<Vec<Spanned<String>>>,
+    pub(super) allowed_origins: Entry<Vec<Spanned<String>>>,
+    pub(super) max_message: Entry<String>,
+    pub(super) keep_alive: Entry<String>,
+    pub(super) session_idle: Entry<String>,
+    pub(super) drain_grace: Entry<String>,
+    pub(super) defaults: RawPolicy,
+    /// `None` if there is none at all. Empty if something is there that could not be read.
+    pub(super) upstreams: Option<Vec<Spanned<RawUpstream>>>,
+}
+
+/// One `[[upstream]]`.
+#[derive(Debug)]
+pub(super) struct RawUpstream {
+    pub(super) name: Entry<String>,
+    pub(super) command: Entry<Vec<Spanned<String>>>,
+    pub(super) demo: Entry<bool>,
+    pub(super) cwd: Entry<String>,
+    pub(super) env: Entry<Vec<RawVariable>>,
+    pub(super) clear_env: Entry<bool>,
+    pub(super) prefix: Entry<String>,
+    pub(super) speak: Entry<String>,
+    pub(super) defaults: RawPolicy,
+    pub(super) tools: Vec<(Spanned<String>, RawPolicy)>,
+    /// Keys that are there, even if their values could not be read, so that they do not count as missing.
+    pub(super) written: Vec<String>,
+}
+
+/// How calls are treated, at one of the three levels.
+#[derive(Debug, Default)]
+pub(super) struct RawPolicy {
+    pub(super) tasks: Entry<String>,
+    pub(super) inline_for: Entry<String>,
+    pub(super) run_limit: Entry<String>,
+    pub(super) idle_limit: Entry<String>,
+    pub(super) retention: Entry<String>,
+    pub(super) max_retention: Entry<String>,
+    pub(super) poll_interval: Entry<String>,
+    pub(super) after_crash: Entry<String>,
+    pub(super) immediate_response: Entry<String>,
+}
+
+/// A variable for a child process.
+#[derive(Debug)]
+pub(super) struct RawVariable {
+    pub(super) name: Spanned<String>,
+    pub(super) value: RawValue,
+}
+
+/// Where a variable's value comes from.
+#[derive(Debug)]
+pub(super) enum RawValue {
+    /// It is written in the file.
+    Plain(String),
+    /// It is the value of one of our own variables.
+    FromEnv(Spanned<String>),
+}
+
+impl RawConfig {
+    /// Reads the file's top table.
+    pub(super) fn read(table: &DeTable<'_>, problems: &Problems) -> RawConfig {
+        let fields = Fields::new(table, &TOP, &[&DEFAULTS, &UPSTREAM], problems);
+        let array = fields.get::<&DeArray<'_>>("upstream").filter(|array| !array.get_ref().is_empty());
+        let is_misread =
+            array.is_none() && table.get("upstream").is_some_and(|value| !value.get_ref().is_array());
+        let upstreams = array.map(|array| {
+            let tables = array.get_ref().iter().filter_map(|item| match item.get_ref() {
+                DeValue::Table(table) => Some(Spanned::new(item.span(), RawUpstream::read(table, problems))),
+                other => {
+                    let found = with_article(other.type_str());
+                    problems.add(item.span(), format!("`upstream` must hold tables, not {found}"));
+                    None
+                }
+            });
+            tables.collect()
+        });
+        RawConfig {
+            listen: fields.get("listen"),
+            path: fields.get("path"),
+            store: fields.get("store"),
+            server_name: fields.get("server_name"),
+            single_user: fields.get("single_user"),
+            allowed_hosts: fields.get("allowed_hosts"),
+            allowed_origins: fields.get("allowed_origins"),
+            max_message: fields.get("max_message"),
+            keep_alive: fields.get("keep_alive"),
+            session_idle: fields.get("session_idle"),
+            drain_grace: fields.get("drain_grace"),
+            defaults: RawPolicy::read(fields.get("defaults"), &DEFAULTS, problems),
+            upstreams: upstreams.or_else(|| is_misread.then(Vec::new)),
+        }
+    }
+}
+
+impl RawUpstream {
+    fn read(table: &DeTable<'_>, problems: &Problems) -> RawUpstream {
+        let fields = Fields::new(table, &UPSTREAM, &[&UPSTREAM_DEFAULTS, &TOP], problems);
+        let mut tools = Vec::new();
+        for (name, policy) in
+            fields.get::<&DeTable<'_>>("tools").iter().flat_map(|tools| tools.get_ref().iter())
+        {
+            match policy.get_ref() {
+                DeValue::Table(table) => {
+                    let policy = RawPolicy::read(Some(Spanned::new(policy.span(), table)), &TOOL, problems);
+                    tools.push((Spanned::new(name.span(), name.get_ref().to_string()), policy));
+                }
+                other => {
+                    let found = with_article(other.type_str());
+                    let help = format!("write [upstream.tools.{}] and the keys below it", name.get_ref());
+                    let what = format!("the tool `{}` must be a table, not {found}", name.get_ref());
+                    problems.add_with_help(policy.span(), what, help);
+                }
+            }
+        }
+        RawUpstream {
+            name: fields.get("name"),
+            command: fields.get("command"),
+            demo: fields.get("demo"),
+            cwd: fields.get("cwd"),
+            env: fields.get("env"),
+            clear_env: fields.get("clear_env"),
+            prefix: fields.get("prefix"),
+            speak: fields.get("speak"),
+            defaults: RawPolicy::read(fields.get("defaults"), &UPSTREAM_DEFAULTS, problems),
+            tools,
+            written: table.keys().map(|key| key.get_ref().to_string()).collect(),
+        }
+    }
+
+    /// Whether the key is there, with whatever value.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.written.iter().any(|written| written == key)
+    }
+}
+
+impl RawPolicy {
+    fn read(table: Entry<&DeTable<'_>>, section: &'static Section, problems: &Problems) -> RawPolicy {
+        let Some(table) = table else {
+            return RawPolicy::default();
+        };
+        let fields = Fields::new(table.get_ref(), section, &[&TOP, &UPSTREAM], problems);
+        RawPolicy {
+            tasks: fields.get("tasks"),
+            inline_for: fields.get("inline_for"),
+            run_limit: fields.get("run_limit"),
+            idle_limit: fields.get("idle_limit"),
+            retention: fields.get("retention"),
+            max_retention: fields.get("max_retention"),
+            poll_interval: fields.get("poll_interval"),
+            after_crash: fields.get("after_crash"),
+            immediate_response: fields.get("immediate_response"),
+        }
+    }
+}
+
+impl<'a, 'i> FromValue<'a, 'i> for Vec<RawVariable> {
+    const WHAT: &'static str = "a table of variables";
+
+    fn read(value: &'a DeValue<'i>, _: &'static str, problems: &Problems) -> Option<Self> {
+        let mut variables = Vec::new();
+        for (name, value) in value.as_table()?.iter() {
+            let read = match value.get_ref() {
+                DeValue::String(text) => Some(RawValue::Plain(text.to_string())),
+                DeValue::Table(table) => match Fields::new(table, &VARIABLE, &[], problems).get("from_env") {
+                    Some(source) => Some(RawValue::FromEnv(source)),
+                    // A key that is there but wrong has been noted already.
+                    None if !table.is_empty() => continue,
+                    None => None,
+                },
+                _ => None,
+            };
+            let name = Spanned::new(name.span(), name.get_ref().to_string());
+            match read {
+                Some(value) => variables.push(RawVariable { name, value }),
+                None => problems.add_with_help(
+                    value.span(),
+                    format!(
+                        "the variable `{}` must be a string or {{ from_env = \"NAME\" }}",
+                        name.get_ref()
+                    ),
+                    "from_env takes the value of a variable of taskgate's own environment",
+                ),
+            }
+        }
+        Some(variables)
+    }
+}

@@ -1,0 +1,298 @@
+//! The golden files in `golden/` are configurations with mistakes, each beside the text a user gets to see.
+//! `TASKGATE_BLESS=1 cargo test -p taskgate-gateway config` writes these texts anew; read the difference before you keep it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use taskgate_task::WorkClass;
+
+use super::raw::{DEFAULTS, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
+use super::*;
+use crate::policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy};
+
+/// The least that is valid.
+const LEAST: &str = "[[upstream]]\nname = \"a\"\ncommand = [\"server\"]\n";
+
+fn parse(text: &str) -> Result<Config, ConfigErrors> {
+    let env = |name: &str| match name {
+        "HOME" => Some("/home/me".to_owned()),
+        "SECRET" => Some("sesame".to_owned()),
+        _ => None,
+    };
+    Config::parse_with(text, "taskgate.toml", Path::new("/etc/taskgate"), &env)
+}
+
+fn valid(text: &str) -> Config {
+    parse(text).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn problems(text: &str) -> Vec<String> {
+    let problems = parse(text).expect_err("has problems").problems;
+    problems.into_iter().map(|problem| problem.what).collect()
+}
+
+fn command(upstream: &UpstreamConfig) -> &taskgate_client::transport::stdio::StdioCommand {
+    match &upstream.server {
+        UpstreamServer::Command(command) => command,
+        UpstreamServer::Demo => panic!("no command"),
+    }
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn broken_files_are_explained() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/golden");
+    let entries =
+        fs::read_dir(&directory).expect("the golden files").map(|entry| entry.expect("entry").path());
+    let mut files: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|ext| ext == "toml")).collect();
+    files.sort();
+    assert!(files.len() >= 6, "the golden files are there");
+    for file in files {
+        let text = fs::read_to_string(&file).expect("golden file");
+        let shown = format!("{}\n", parse(&text).expect_err("has problems"));
+        let expected = file.with_extension("txt");
+        if std::env::var_os("TASKGATE_BLESS").is_some() {
+            fs::write(&expected, &shown).expect("write");
+        }
+        assert_eq!(shown, fs::read_to_string(&expected).unwrap_or_default(), "{}", file.display());
+    }
+}
+
+#[test]
+fn the_least_file_gets_every_default() {
+    let config = valid(LEAST);
+    assert_eq!(config.listen, DEFAULT_LISTEN);
+    assert_eq!(config.store, None);
+    assert_eq!(format!("{:?}", config.settings), format!("{:?}", Settings::default()));
+    assert_eq!(config.defaults, ToolPolicy::default());
+    assert_eq!(config.upstreams[0].policy, ToolPolicy::default());
+    assert_eq!(config.upstreams[0].speak, Speak::Auto);
+}
+
+#[test]
+fn a_tool_inherits_from_its_upstream_and_that_from_the_top() {
+    let config = valid(
+        r#"
+        [defaults]
+        retention = "2h"
+        idle_limit = "5m"
+        immediate_response = "Wait."
+        [[upstream]]
+        name = "a"
+        demo = true
+        defaults = { tasks = "always", after_crash = "repeat" }
+        tools.slow = { idle_limit = "off", immediate_response = "", after_crash = "annotations" }
+        [[upstream]]
+        name = "b"
+        demo = true
+        "#,
+    );
+    let [a, b] = &config.upstreams[..] else { panic!("two upstreams") };
+    let slow = &a.tools["slow"];
+    assert_eq!(
+        (a.policy.tasks, slow.tasks, b.policy.tasks),
+        (TaskMode::Always, TaskMode::Always, TaskMode::Auto)
+    );
+    assert_eq!(slow.lifetime.retention, Duration::from_secs(7200));
+    assert_eq!(b.policy.lifetime.idle_limit, Some(Duration::from_secs(300)));
+    assert_eq!((slow.lifetime.idle_limit, slow.immediate_response.clone()), (None, None));
+    assert_eq!((a.policy.class, slow.class), (Some(WorkClass::Repeatable), None));
+    assert_eq!(b.policy.immediate_response.as_deref(), Some("Wait."));
+}
+
+#[test]
+fn paths_are_taken_from_the_directory_of_the_file() {
+    let with = |line: &str| valid(&format!("{line}\n{LEAST}")).store;
+    let file = |path: &str| Some(StorePlace::Sqlite(PathBuf::from(path)));
+    assert_eq!(with("store = \"tasks.db\""), file("/etc/taskgate/tasks.db"));
+    assert_eq!(with("store = \"sqlite:/var/tasks.db\""), file("/var/tasks.db"));
+    assert_eq!(with("store = \"~/tasks.db\""), file("/home/me/tasks.db"));
+    assert_eq!(with("store = \"memory\""), Some(StorePlace::Memory));
+    let config = valid(&format!("{LEAST}cwd = \"work\""));
+    assert_eq!(command(&config.upstreams[0]).cwd.as_deref(), Some(Path::new("/etc/taskgate/work")));
+}
+
+#[test]
+fn variables_come_from_the_file_or_the_environment() {
+    let config = valid(&format!("{LEAST}env = {{ A = \"1\", B = {{ from_env = \"SECRET\" }} }}"));
+    let pairs = [("A", "1"), ("B", "sesame")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(command(&config.upstreams[0]).env, pairs);
+}
+
+#[test]
+fn secrets_are_neither_shown_nor_printed() {
+    let config = valid(&format!("{LEAST}env = {{ B = {{ from_env = \"SECRET\" }} }}"));
+    assert!(!format!("{config:?}").contains("sesame"), "debug output");
+    assert!(!config.to_toml().contains("sesame"), "printed configuration");
+}
+
+#[test]
+fn a_printed_configuration_means_the_same() {
+    let config = valid(
+        r#"
+        listen = "[::1]:9000"
+        store = "a b\".db"
+        single_user = true
+        allowed_hosts = ["Mcp.Example.org"]
+        drain_grace = "0s"
+        [defaults]
+        inline_for = "1s500ms"
+        [[upstream]]
+        name = "a"
+        command = ["server", "--quote", "\"\\'"]
+        cwd = "/tmp"
+        prefix = "x"
+        speak = "session"
+        [upstream.defaults]
+        idle_limit = "1m"
+        [upstream.tools."odd name.here"]
+        immediate_response = "Two\nlines"
+        tasks = "never"
+        [[upstream]]
+        name = "b"
+        demo = true
+        "#,
+    );
+    let again = valid(&config.to_toml());
+    assert_eq!(format!("{again:#?}"), format!("{config:#?}"));
+}
+
+#[test]
+fn every_edge_of_a_range_is_allowed_and_nothing_beyond() {
+    let refused = |line: &str| parse(&format!("{line}\n{LEAST}")).is_err();
+    for (line, is_refused) in [
+        ("max_message = \"1KiB\"", false),
+        ("max_message = \"1023B\"", true),
+        ("max_message = \"1GiB\"", false),
+        ("max_message = \"1073741825B\"", true),
+        ("defaults.inline_for = \"0s\"", false),
+        ("defaults.inline_for = \"1h\"", false),
+        ("defaults.inline_for = \"1h1ms\"", true),
+        ("defaults.poll_interval = \"10ms\"", false),
+        ("defaults.poll_interval = \"9ms\"", true),
+        ("defaults.run_limit = \"0s\"", true),
+        ("defaults.run_limit = \"365d\"", false),
+        ("defaults.run_limit = \"366d\"", true),
+        ("defaults.retention = \"999ms\"", true),
+        ("defaults.retention = \"8d\"", true),
+        ("defaults = { retention = \"8d\", max_retention = \"8d\" }", false),
+        ("drain_grace = \"0s\"", false),
+    ] {
+        assert_eq!(refused(line), is_refused, "{line}");
+    }
+}
+
+#[test]
+fn a_single_user_needs_a_loopback_address() {
+    let with = |listen: &str| problems(&format!("listen = \"{listen}\"\nsingle_user = true\n{LEAST}"));
+    assert_eq!(
+        with("0.0.0.0:8000"),
+        ["a single user needs a loopback address, and 0.0.0.0:8000 can be reached from other machines"]
+    );
+    valid(&format!("single_user = true\n{LEAST}"));
+}
+
+#[test]
+fn one_upstream_is_needed() {
+    assert_eq!(problems(""), ["there is no upstream, so there is nothing to serve"]);
+    assert_eq!(problems("upstream = []"), ["there is no upstream, so there is nothing to serve"]);
+}
+
+#[test]
+fn names_are_plain_and_short() {
+    let with = |name: &str| parse(&format!("[[upstream]]\ndemo = true\nname = \"{name}\"")).is_ok();
+    for name in ["a", "A-b_c.1", &"x".repeat(64)] {
+        assert!(with(name), "{name}");
+    }
+    for name in ["", "a b", "ä", "a/b", &"x".repeat(65)] {
+        assert!(!with(name), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_text_is_an_error_with_its_name() {
+    let directory = tempfile::tempdir().expect("directory");
+    let file = directory.path().join("binary.toml");
+    fs::write(&file, b"a = 1\nb = \"\xff\"\n").expect("write");
+    let error = Config::load(&file).expect_err("no text").to_string();
+    assert!(error.contains("binary.toml: is not UTF-8 text (line 2)"), "{error}");
+    let error = Config::load(directory.path().join("missing.toml")).expect_err("no file").to_string();
+    assert!(error.contains("missing.toml: cannot be read: "), "{error}");
+}
+
+/// Whatever is cut off a file, and wherever, the answer is a verdict and never a panic.
+#[test]
+fn a_file_cut_off_anywhere_gets_a_verdict() {
+    let text = fs::read_to_string(repository().join("examples/everything.toml")).expect("example");
+    for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
+        if let Err(errors) = parse(&text[..end]) {
+            assert!(!errors.problems.is_empty(), "cut at {end}");
+            assert!(!errors.to_string().is_empty(), "cut at {end}");
+        }
+    }
+}
+
+#[test]
+fn the_examples_are_valid() {
+    for name in ["quickstart.toml", "everything.toml"] {
+        Config::load(repository().join("examples").join(name)).unwrap_or_else(|errors| panic!("{errors}"));
+    }
+}
+
+#[test]
+fn the_manual_names_every_key_of_every_section() {
+    let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
+    for section in [&TOP, &UPSTREAM, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE] {
+        for key in section.keys {
+            assert!(
+                manual.contains(&format!("`{key}`")),
+                "docs/config.md does not explain `{key}` of {}",
+                section.name
+            );
+        }
+    }
+}
+
+#[test]
+fn the_manual_names_every_limit() {
+    let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
+    let row = |key: &str| {
+        let start = format!("| `{key}` |");
+        manual.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("no row for `{key}`"))
+    };
+    for (key, range) in [
+        ("inline_for", limits::INLINE_FOR),
+        ("run_limit", limits::RUN_LIMIT),
+        ("idle_limit", limits::IDLE_LIMIT),
+        ("retention", limits::RETENTION),
+        ("max_retention", limits::RETENTION),
+        ("poll_interval", limits::POLL_INTERVAL),
+        ("keep_alive", limits::KEEP_ALIVE),
+        ("session_idle", limits::SESSION_IDLE),
+        ("drain_grace", limits::DRAIN_GRACE),
+    ] {
+        let range = format!("{} to {}", format_duration(range.least), format_duration(range.most));
+        assert!(row(key).contains(&range), "{key}: {range}");
+    }
+    let sizes = limits::MAX_MESSAGE;
+    assert!(row("max_message").contains(&format!(
+        "{} to {}",
+        format_size(sizes.least),
+        format_size(sizes.most)
+    )));
+}
+
+/// The policy's defaults stand in the manual as they are in the program.
+#[test]
+fn the_manual_names_every_default() {
+    let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
+    for line in valid(LEAST).to_toml().lines().take_while(|line| !line.starts_with("[[")) {
+        let Some((key, value)) = line.split_once(" = ") else { continue };
+        let row = manual.lines().find(|row| row.starts_with(&format!("| `{key}` |")));
+        assert!(row.is_some_and(|row| row.contains(&format!("`{value}`"))), "{line}");
+    }
+}

@@ -1,0 +1,189 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use taskgate_engine::{Engine, Launch};
+use taskgate_task::{Owner, Payload, TaskId, WorkClass};
+use taskgate_wire::tool::{ParamHeader, ToolFacts};
+use taskgate_wire::{RpcError, method};
+use tokio::sync::watch;
+
+use crate::builder::GatewayBuilder;
+use crate::policy::{Settings, ToolPolicy};
+use crate::route::Parked;
+use crate::server::Sessions;
+use crate::upstream::{McpRunner, Request, Upstream};
+
+/// The gateway: upstreams, engine and the servers in front of them. Cheap to clone.
+#[derive(Clone)]
+pub struct Gateway(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) engine: Engine,
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    pub(crate) settings: Settings,
+    pub(crate) sessions: Sessions,
+    pub(crate) parked: Parked,
+    /// Questions that are out on some stream: each is asked once at a time, whoever could ask it.
+    pub(crate) asking: Mutex<HashSet<(TaskId, String)>>,
+    pub(crate) shutdown: watch::Sender<bool>,
+}
+
+/// A tool as a caller names it.
+pub(crate) struct Target {
+    pub(crate) upstream: Arc<Upstream>,
+    /// The upstream's own name for it.
+    pub(crate) name: String,
+    pub(crate) facts: ToolFacts,
+    pub(crate) policy: ToolPolicy,
+}
+
+impl Gateway {
+    /// Starts putting a gateway together.
+    pub fn builder() -> GatewayBuilder {
+        GatewayBuilder::default()
+    }
+
+    pub(crate) fn new(engine: Engine, upstreams: Vec<Arc<Upstream>>, settings: Settings) -> Self {
+        let gateway = Gateway(Arc::new(Inner {
+            engine,
+            upstreams,
+            settings,
+            sessions: Sessions::default(),
+            parked: Parked::default(),
+            asking: Mutex::default(),
+            shutdown: watch::Sender::new(false),
+        }));
+        gateway.start_upkeep();
+        gateway
+    }
+
+    /// The engine behind it: the same handle the console and the admin commands use.
+    pub fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    /// What is configured for its servers.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// The names of the upstreams and where each stands.
+    pub fn upstream_states(&self) -> Vec<(String, crate::UpstreamState)> {
+        self.0.upstreams.iter().map(|upstream| (upstream.name().to_owned(), upstream.state())).collect()
+    }
+
+    /// Resolves when the shutdown has begun.
+    pub(crate) async fn shutting_down(&self) {
+        let _ = self.0.shutdown.subscribe().wait_for(|down| *down).await;
+    }
+
+    /// Shuts down in good order: ends subscriptions, starts nothing new, lets running work finish within the grace
+    /// time, hands over the rest as the crash rules say.
+    pub async fn drain(&self) {
+        self.0.shutdown.send_replace(true);
+        self.0.engine.drain(self.0.settings.drain_grace).await;
+        self.0.sessions.end_all();
+    }
+
+    /// The owner of an unauthenticated HTTP caller.
+    pub(crate) fn http_owner(&self) -> Owner {
+        if self.0.settings.single_user { Owner::local() } else { Owner::anonymous() }
+    }
+
+    fn start_upkeep(&self) {
+        let inner = Arc::downgrade(&self.0);
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(std::time::Duration::from_secs(5));
+            loop {
+                ticks.tick().await;
+                let Some(inner) = inner.upgrade() else { return };
+                inner.sessions.drop_idle(inner.settings.session_idle);
+                inner.parked.drop_expired();
+            }
+        });
+    }
+
+    /// The name under which a caller sees a tool: with the configured prefix, or with the upstream's name where an
+    /// earlier upstream has the same name.
+    pub(crate) fn public_name(&self, upstream: &Upstream, tool: &str) -> Option<String> {
+        if let Some(prefix) = &upstream.spec().prefix {
+            return Some(format!("{prefix}_{tool}"));
+        }
+        let clash = self.0.upstreams.len() > 1
+            && self.0.upstreams.iter().any(|other| {
+                other.name() != upstream.name()
+                    && other.spec().prefix.is_none()
+                    && other.catalog().find(tool).is_some()
+            });
+        clash.then(|| format!("{}_{tool}", upstream.name()))
+    }
+
+    /// Finds a tool by the name a caller uses.
+    pub(crate) async fn find_tool(&self, name: &str) -> Result<Target, RpcError> {
+        if let Some(target) = self.look_up(name) {
+            return Ok(target);
+        }
+        // It may be new, or its upstream may still be starting.
+        for upstream in &self.0.upstreams {
+            if let Err(error) = upstream.refresh_tools().await {
+                tracing::debug!(upstream = upstream.name(), %error, "cannot list tools");
+            }
+        }
+        if let Some(target) = self.look_up(name) {
+            return Ok(target);
+        }
+        if let [only] = &*self.0.upstreams {
+            // A single upstream that is down is the reason, not the tool's name.
+            only.session().await?;
+        }
+        Err(RpcError::invalid_params(format!("Unknown tool: {}", name.chars().take(120).collect::<String>())))
+    }
+
+    /// The headers a 2026-07-28 caller of this tool mirrors its arguments into, as far as the tool is known.
+    pub(crate) fn param_headers(&self, name: &str) -> Vec<ParamHeader> {
+        self.look_up(name).map(|target| target.facts.headers).unwrap_or_default()
+    }
+
+    fn look_up(&self, name: &str) -> Option<Target> {
+        self.0.upstreams.iter().find_map(|upstream| {
+            let catalog = upstream.catalog();
+            let of = |own: &str| {
+                catalog.find(own).filter(|_| self.public_name(upstream, own).as_deref().unwrap_or(own) == name)
+            };
+            let prefix = upstream.spec().prefix.as_deref().unwrap_or(upstream.name());
+            let known = of(name).or_else(|| of(name.strip_prefix(prefix)?.strip_prefix('_')?))?;
+            Some(Target {
+                upstream: upstream.clone(),
+                name: known.facts.name.clone(),
+                facts: known.facts.clone(),
+                policy: upstream.spec().policy_of(&known.facts.name).clone(),
+            })
+        })
+    }
+
+    /// What is needed to start a call of this tool.
+    pub(crate) fn launch(&self, target: &Target, owner: Owner, request: &Request) -> Result<Launch, RpcError> {
+        let work = Payload::from_value(request).map_err(|error| RpcError::internal(error.to_string()))?;
+        let class = match target.policy.class {
+            Some(class) => class,
+            None if request.method == method::TOOLS_CALL && target.facts.repeatable => WorkClass::Repeatable,
+            None => WorkClass::Live,
+        };
+        Ok(Launch {
+            owner,
+            runner: target.upstream.name().to_owned(),
+            with: Arc::new(McpRunner(Arc::downgrade(&target.upstream))),
+            work,
+            class,
+            lifetime: target.policy.lifetime,
+            poll_interval: target.policy.poll_interval,
+        })
+    }
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("engine", &self.0.engine).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,166 @@
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use taskgate_client::transport::Link;
+use taskgate_client::transport::stdio::StdioCommand;
+use taskgate_task::{LifetimePolicy, WorkClass};
+
+/// When a call of a tool becomes a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TaskMode {
+    /// A call that ends within `inline_for` is answered directly, a longer one becomes a task. In 2025-11-25
+    /// the caller decides with `params.task`.
+    #[default]
+    Auto,
+    /// Every call is a task; callers that cannot have one are refused.
+    Always,
+    /// No call is a task.
+    Never,
+}
+
+/// What is configured for a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolPolicy {
+    /// When a call becomes a task.
+    pub tasks: TaskMode,
+    /// With [`TaskMode::Auto`]: how long a call may take before it becomes a task.
+    pub inline_for: Duration,
+    /// Run limit, idle limit and retention.
+    pub lifetime: LifetimePolicy,
+    /// How often requestors are told to look.
+    pub poll_interval: Duration,
+    /// What happens to a running call when this process dies; `None` reads it from the tool's annotations.
+    pub class: Option<WorkClass>,
+    /// What a host may tell its model at once when a call became a task.
+    pub immediate_response: Option<String>,
+}
+
+impl Default for ToolPolicy {
+    fn default() -> Self {
+        ToolPolicy {
+            tasks: TaskMode::Auto,
+            inline_for: Duration::from_secs(2),
+            lifetime: LifetimePolicy::default(),
+            poll_interval: Duration::from_secs(1),
+            class: None,
+            immediate_response: None,
+        }
+    }
+}
+
+impl ToolPolicy {
+    /// The default policy, but every call is a task.
+    pub fn always() -> Self {
+        ToolPolicy { tasks: TaskMode::Always, ..ToolPolicy::default() }
+    }
+
+    /// The default policy, but no call is a task.
+    pub fn never() -> Self {
+        ToolPolicy { tasks: TaskMode::Never, ..ToolPolicy::default() }
+    }
+}
+
+/// Where an upstream's messages go.
+#[derive(Clone)]
+pub enum UpstreamKind {
+    /// A child process that speaks MCP over stdio.
+    Process(StdioCommand),
+    /// A server in this program; called once for each connection.
+    InProcess(Arc<dyn Fn() -> Link + Send + Sync>),
+}
+
+/// Which protocol generation is spoken with an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Speak {
+    /// Whatever it offers, the newest first.
+    #[default]
+    Auto,
+    /// `initialize` and a session, even if it offers more.
+    Session,
+}
+
+/// One upstream server.
+#[derive(Clone)]
+pub struct UpstreamSpec {
+    /// Its name: in messages, in stored tasks, and as the prefix on a clash of tool names. Must stay the same across restarts.
+    pub name: String,
+    /// How to reach it.
+    pub kind: UpstreamKind,
+    /// Put before every tool name, followed by `_`. `None`: only the upstream's name, and only where two upstreams clash.
+    pub prefix: Option<String>,
+    /// Which generation to speak with it.
+    pub speak: Speak,
+    /// The policy of tools that have none of their own.
+    pub policy: ToolPolicy,
+    /// Policies by the upstream's own tool names.
+    pub tools: HashMap<String, ToolPolicy>,
+}
+
+impl UpstreamSpec {
+    /// An upstream with default policies.
+    pub fn new(name: impl Into<String>, kind: UpstreamKind) -> Self {
+        UpstreamSpec {
+            name: name.into(),
+            kind,
+            prefix: None,
+            speak: Speak::Auto,
+            policy: ToolPolicy::default(),
+            tools: HashMap::new(),
+        }
+    }
+
+    /// The policy of a tool, by the upstream's own name for it.
+    pub fn policy_of(&self, tool: &str) -> &ToolPolicy {
+        self.tools.get(tool).unwrap_or(&self.policy)
+    }
+}
+
+/// What is configured for the servers this gateway offers.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The name and version told to clients.
+    pub server_name: String,
+    /// Where the MCP endpoint lies.
+    pub path: String,
+    /// Host names, without port, under which the server may be addressed. Loopback names are always allowed.
+    pub allowed_hosts: Vec<String>,
+    /// Origins a browser may come from, such as `https://app.example`. Loopback origins are always allowed.
+    pub allowed_origins: Vec<String>,
+    /// All callers are one known user, `local`. For loopback servers only.
+    pub single_user: bool,
+    /// The longest accepted request body or line, in bytes.
+    pub max_message: usize,
+    /// How often an open stream gets a comment that keeps it open.
+    pub keep_alive: Duration,
+    /// How long a session without any stream or request is kept.
+    pub session_idle: Duration,
+    /// How long a shutdown waits for running work.
+    pub drain_grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            server_name: "taskgate".to_owned(),
+            path: "/mcp".to_owned(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            single_user: false,
+            max_message: 16 * 1024 * 1024,
+            keep_alive: Duration::from_secs(10),
+            session_idle: Duration::from_secs(3600),
+            drain_grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Where tasks are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StorePlace {
+    /// A SQLite file.
+    Sqlite(PathBuf),
+    /// Memory: gone with the process.
+    Memory,
+}

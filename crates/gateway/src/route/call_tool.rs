@@ -1,0 +1,211 @@
+//! `tools/call`: create a task, run inline and become a task if it takes too long, or just run.
+
+use taskgate_engine::InlineCall;
+use taskgate_task::{Payload, TaskId};
+use taskgate_wire::dialect::d2026_07_28::missing_tasks_extension;
+use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, Reply, RpcError, method};
+
+use super::inline::{Ended, Inline};
+use super::tasks::{encode, refusal};
+use super::{Answer, Caller, Request};
+use crate::gateway::{Gateway, Target};
+use crate::policy::TaskMode;
+use crate::session::Outlet;
+use crate::upstream;
+
+/// What a call becomes.
+enum Shape {
+    /// A task at once, with the ttl its caller asks for.
+    Task(Option<std::time::Duration>),
+    /// A task if it takes longer than this.
+    TaskAfter(std::time::Duration),
+    /// Never a task.
+    Inline,
+}
+
+impl Gateway {
+    pub(super) async fn call_tool(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+        call: CallTool,
+        out: &Outlet,
+    ) -> Answer {
+        let rpc = |error: RpcError| error.to_payload();
+        let target = self.find_tool(&call.name).await.map_err(rpc)?;
+        let shape = shape(caller, &target, &call).map_err(rpc)?;
+        let resumed = match &call.request_state {
+            Some(state) => self.0.parked.take(state, caller.owner(), request).map_err(rpc)?,
+            None => None,
+        };
+        let mut inline = Inline::new(self, caller, request, out);
+        let running = match resumed {
+            Some(parked) => match parked.answer(call.answers.unwrap_or_default()) {
+                Ok(running) => running,
+                // Something is still missing: ask for that again.
+                Err(parked) => return Ok(self.0.parked.keep(parked)),
+            },
+            None => {
+                let work = work(caller, request, &target).map_err(rpc)?;
+                let launch = self.launch(&target, caller.owner().clone(), &work).map_err(rpc)?;
+                inline.relaunch = Some(launch.clone());
+                self.0.engine.start(launch, None).map_err(refusal)?
+            }
+        };
+        match shape {
+            Shape::Task(ttl) => self.created(caller, &target, running, ttl).await,
+            Shape::Inline => match inline.drive(running, None).await {
+                Ended::Answered(answer) => answer,
+                // Without a deadline it only ends with an answer.
+                Ended::TooLong(_) => Err(rpc(RpcError::internal("The call ended without an answer"))),
+            },
+            Shape::TaskAfter(patience) => match inline.drive(running, Some(patience)).await {
+                Ended::Answered(answer) => answer,
+                Ended::TooLong(running) => self.created(caller, &target, running, None).await,
+            },
+        }
+    }
+
+    async fn created(
+        &self,
+        caller: &Caller,
+        target: &Target,
+        running: InlineCall,
+        ttl: Option<std::time::Duration>,
+    ) -> Answer {
+        let task = running.become_task(ttl).await.map_err(refusal)?;
+        let immediate = target.policy.immediate_response.as_deref();
+        let answer = encode(caller, Reply::Created { task: &task, immediate });
+        self.handle_left(caller, task.id);
+        answer
+    }
+
+    /// The caller has a handle: from now on its session hears of the task.
+    fn handle_left(&self, caller: &Caller, id: TaskId) {
+        if let Caller::Session(session) = caller {
+            self.send_courier(session, id);
+        }
+    }
+}
+
+impl Gateway {
+    /// Passes a request that is no tool call on to an upstream, and its answer back.
+    pub(crate) async fn pass_on(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+        target: Target,
+        out: &Outlet,
+    ) -> Answer {
+        let rpc = |error: RpcError| error.to_payload();
+        let resumed = match request.params.request_state().map_err(rpc)? {
+            Some(state) => self.0.parked.take(&state, caller.owner(), request).map_err(rpc)?,
+            None => None,
+        };
+        let mut inline = Inline::new(self, caller, request, out);
+        let running = match resumed {
+            Some(parked) => {
+                match parked.answer(request.params.input_responses().map_err(rpc)?.unwrap_or_default()) {
+                    Ok(running) => running,
+                    Err(parked) => return Ok(self.0.parked.keep(parked)),
+                }
+            }
+            None => {
+                let work = upstream::Request {
+                    method: request.method.to_owned(),
+                    params: request.raw.cloned(),
+                    stateless: caller.is_stateless(),
+                    capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
+                    caller: caller.attribution(request.id),
+                };
+                let launch = self.launch(&target, caller.owner().clone(), &work).map_err(rpc)?;
+                inline.relaunch = Some(launch.clone());
+                self.0.engine.start(launch, None).map_err(refusal)?
+            }
+        };
+        match inline.drive(running, None).await {
+            Ended::Answered(answer) if caller.is_stateless() => {
+                answer.map(|result| crate::relay::with_cache_hints(request.method, result))
+            }
+            Ended::Answered(answer) => answer,
+            Ended::TooLong(_) => Err(rpc(RpcError::internal("The call ended without an answer"))),
+        }
+    }
+}
+
+/// When this call becomes a task, or why it may not be made like this.
+fn shape(caller: &Caller, target: &Target, call: &CallTool) -> Result<Shape, RpcError> {
+    let mode = target.policy.tasks;
+    match caller.dialect() {
+        Some(Dialect::D2026_07_28) => match (mode, caller.capabilities().tasks_extension) {
+            (TaskMode::Never, _) | (TaskMode::Auto, false) => Ok(Shape::Inline),
+            (TaskMode::Auto, true) => Ok(Shape::TaskAfter(target.policy.inline_for)),
+            (TaskMode::Always, true) => Ok(Shape::Task(None)),
+            (TaskMode::Always, false) => Err(missing_tasks_extension()),
+        },
+        // "Servers MUST return a -32601 (Method not found) error" (2025-11-25, tool-level negotiation).
+        Some(Dialect::D2025_11_25) => match (mode, call.task) {
+            (TaskMode::Never, Some(_)) => Err(RpcError::new(
+                ErrorCode::MethodNotFound,
+                format!("The tool {} does not support tasks: call it without params.task", call.name),
+            )),
+            (TaskMode::Always, None) => Err(RpcError::new(
+                ErrorCode::MethodNotFound,
+                format!("The tool {} can only be called as a task: add params.task", call.name),
+            )),
+            (_, Some(task)) => Ok(Shape::Task(task.ttl)),
+            (_, None) => Ok(Shape::Inline),
+        },
+        // Versions without tasks just wait for the result.
+        None => Ok(Shape::Inline),
+    }
+}
+
+/// The request as the upstream is to get it: under its own name for the tool, without what asked us for a task.
+fn work(caller: &Caller, request: &Request<'_>, target: &Target) -> Result<upstream::Request, RpcError> {
+    let params = request.raw.map(|raw| for_upstream(raw, caller, &target.name)).transpose()?;
+    Ok(upstream::Request {
+        method: method::TOOLS_CALL.to_owned(),
+        params,
+        stateless: caller.is_stateless(),
+        capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
+        caller: caller.attribution(request.id),
+    })
+}
+
+fn for_upstream(raw: &Payload, caller: &Caller, name: &str) -> Result<Payload, RpcError> {
+    let broken = |error: taskgate_task::InvalidPayload| RpcError::invalid_params(error.to_string());
+    let mut params = RawObject::parse(raw.as_str()).map_err(broken)?;
+    let name = serde_json::value::to_raw_value(name).map_err(|error| broken(error.into()))?;
+    let renamed = params.get("name").is_none_or(|old| old.get() != name.get());
+    let drop_task = caller.dialect() == Some(Dialect::D2025_11_25) && params.get("task").is_some();
+    if !renamed && !drop_task {
+        return Ok(raw.clone());
+    }
+    if renamed {
+        params.set("name", name);
+    }
+    if drop_task {
+        params.remove("task");
+    }
+    params.to_payload().map_err(broken)
+}
+
+/// A client's capabilities without its tasks: the upstream is not asked for a task of its own.
+pub(super) fn without_tasks(raw: &Payload) -> Payload {
+    let edit = || {
+        let mut all = RawObject::parse(raw.as_str()).ok()?;
+        all.remove("tasks");
+        if let Some(extensions) = all.get("extensions").map(ToOwned::to_owned) {
+            let mut extensions = RawObject::parse(extensions.get()).ok()?;
+            extensions.remove(taskgate_wire::meta::TASKS_EXTENSION);
+            if extensions.is_empty() {
+                all.remove("extensions");
+            } else {
+                all.set("extensions", extensions.to_raw().ok()?);
+            }
+        }
+        all.to_payload().ok()
+    };
+    edit().unwrap_or_else(|| raw.clone())
+}

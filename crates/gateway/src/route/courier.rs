@@ -1,0 +1,178 @@
+//! Carries a task's questions and news to the client of a 2025-11-25 session.
+//!
+//! Each question goes out once at a time: on a waiting `tasks/result` if there is one, else on the general stream (GET or
+//! stdout). Some clients never call `tasks/result` while a task wants input, others do so as soon as they see the
+//! status; so the general stream is used only after the client has seen `input_required` and had a moment to
+//! call. A stream that breaks before the answer makes the question due again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use taskgate_task::{Payload, Status, Task, TaskId};
+use taskgate_wire::dialect::d2025_11_25;
+use taskgate_wire::meta::RELATED_TASK;
+use taskgate_wire::{RawObject, method};
+use tokio::time::Instant;
+
+use crate::gateway::Gateway;
+use crate::session::{Outlet, Session};
+
+/// How long a client that has seen `input_required` has to call `tasks/result`.
+const MOMENT: Duration = Duration::from_millis(400);
+
+impl Gateway {
+    /// Sends a courier for this task to this session, unless one is on its way.
+    pub(super) fn send_courier(&self, session: &Arc<Session>, id: TaskId) {
+        if !session.claim_courier(id) {
+            return;
+        }
+        let gateway = self.clone();
+        let session = session.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = gateway.carry_questions(&session, id) => {}
+                () = session.ended() => {}
+            }
+            session.release_courier(&id);
+        });
+    }
+
+    async fn carry_questions(&self, session: &Arc<Session>, id: TaskId) {
+        let Ok(mut watch) = self.0.engine.watch(session.owner(), id) else { return };
+        let mut out = FuturesUnordered::new();
+        let mut told = watch.current().version;
+        let mut waits_since = Instant::now();
+        loop {
+            let streams = session.streams_changed();
+            tokio::pin!(streams);
+            streams.as_mut().enable();
+            let task = watch.current().clone();
+            if task.version > told {
+                told = task.version;
+                if let Ok(params) = d2025_11_25::notification(&task) {
+                    // Nobody may rely on these, so none is kept for a stream that is not open.
+                    if session.general().is_some() {
+                        session.notify(method::TASK_STATUS, Some(params));
+                    }
+                }
+            }
+            if task.status.is_terminal() {
+                return;
+            }
+            let mut look_again = None;
+            if task.status == Status::InputRequired {
+                let due = session.told_at(&id).map_or(waits_since + task.poll_interval * 2, |at| at + MOMENT);
+                match stream_for(session, &id, due) {
+                    Some(outlet) => {
+                        for (key, answer) in self.ask_open(session, &task, &outlet) {
+                            let outlet = outlet.clone();
+                            out.push(async move {
+                                tokio::select! {
+                                    answer = answer => (key, Some(answer)),
+                                    () = outlet.closed() => (key, None),
+                                }
+                            });
+                        }
+                    }
+                    None => look_again = (due > Instant::now()).then_some(due),
+                }
+            } else {
+                session.untell(&id);
+                waits_since = Instant::now();
+            }
+            tokio::select! {
+                changed = watch.changed() => if changed.is_err() { return },
+                () = &mut streams => {}
+                () = sleep_until(look_again) => {}
+                Some((asking, answer)) = out.next() => {
+                    let asking: Asking = asking;
+                    // The session's end drops the sender; a broken stream gives nothing. Both make the question due again.
+                    if let Some(Ok(answer)) = answer {
+                        self.take_answer(session, &asking, answer.unwrap_or_else(|_| declined(&asking.method))).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts the open questions that are not out on any stream on this one.
+    fn ask_open(&self, session: &Arc<Session>, task: &Task, outlet: &Outlet) -> Vec<(Asking, AnswerReceiver)> {
+        let mut asked = Vec::new();
+        for question in task.inputs.open() {
+            if !self.0.asking.lock().insert((task.id, question.key.clone())) {
+                continue;
+            }
+            let asking = Asking {
+                gateway: self.clone(),
+                id: task.id,
+                key: question.key.clone(),
+                method: question.method.clone(),
+            };
+            let able = session.negotiated().is_some_and(|n| n.capabilities.allow(&question.method).is_ok());
+            if able {
+                let params = related(question.params.as_ref(), task.id);
+                asked.push((asking, session.request(outlet, &question.method, Some(params))));
+            } else {
+                // Nobody in this session can answer; another session of the same owner may.
+                drop(asking);
+            }
+        }
+        asked
+    }
+
+    async fn take_answer(&self, session: &Session, asking: &Asking, answer: Payload) {
+        let answers = vec![(asking.key.clone(), answer)];
+        if let Err(error) = self.0.engine.answer(session.owner(), asking.id, answers).await {
+            tracing::debug!(task = ?asking.id, %error, "an answer came too late");
+        }
+    }
+}
+
+type AnswerReceiver = tokio::sync::oneshot::Receiver<Result<Payload, Payload>>;
+
+/// A question that is out; dropping this makes it due again, should it still be open.
+struct Asking {
+    gateway: Gateway,
+    id: TaskId,
+    key: String,
+    method: String,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.gateway.0.asking.lock().remove(&(self.id, std::mem::take(&mut self.key)));
+    }
+}
+
+fn stream_for(session: &Session, id: &TaskId, due: Instant) -> Option<Outlet> {
+    session.result_stream(id).or_else(|| session.general().filter(|_| Instant::now() >= due))
+}
+
+/// What a client's error means as an answer: an elicitation is cancelled, other questions have no answer.
+fn declined(method: &str) -> Payload {
+    let text = if method == method::ELICIT { r#"{"action":"cancel"}"# } else { "null" };
+    Payload::parse(text.to_owned()).unwrap_or_else(|_| Payload::null())
+}
+
+/// A question's params with the related task, as 2025-11-25 demands.
+fn related(params: Option<&Payload>, id: TaskId) -> Payload {
+    let edit = || {
+        let mut object = params.and_then(|params| RawObject::parse(params.as_str()).ok()).unwrap_or_default();
+        let old = object.get("_meta").map(ToOwned::to_owned);
+        let mut meta = old.as_ref().and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_default();
+        let task = serde_json::json!({ "taskId": id.to_string() });
+        meta.set(RELATED_TASK, serde_json::value::to_raw_value(&task).ok()?);
+        object.set("_meta", meta.to_raw().ok()?);
+        object.to_payload().ok()
+    };
+    edit().unwrap_or_else(super::empty)
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

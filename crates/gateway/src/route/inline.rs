@@ -1,0 +1,180 @@
+//! A call that is not a task (yet): its progress, its questions, its end.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use taskgate_engine::{AnswerTo, Ending, InlineCall, InlineEvent, Launch};
+use taskgate_task::{Outcome, Payload, Question, Round};
+use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
+use taskgate_wire::{ErrorCode, Message, RawObject, RpcError, method};
+use tokio::time::Instant;
+
+use super::parked::ParkedCall;
+use super::tasks::refusal;
+use super::{Answer, Caller, Request};
+use crate::gateway::Gateway;
+use crate::session::{Outlet, Session};
+
+/// Drives an inline call for its caller.
+pub struct Inline<'a> {
+    gateway: &'a Gateway,
+    caller: &'a Caller,
+    request: &'a Request<'a>,
+    out: &'a Outlet,
+    /// How to call the upstream again when it ended its call to ask and the caller can be asked on the spot.
+    pub relaunch: Option<Launch>,
+}
+
+/// How that ended.
+pub enum Ended {
+    /// The caller gets this.
+    Answered(Answer),
+    /// The caller's patience is over; the call runs on.
+    TooLong(InlineCall),
+}
+
+/// An upstream that never stops asking is not followed for ever.
+const MOST_ROUNDS: usize = 32;
+
+impl<'a> Inline<'a> {
+    /// For this request.
+    pub fn new(gateway: &'a Gateway, caller: &'a Caller, request: &'a Request<'a>, out: &'a Outlet) -> Self {
+        Inline { gateway, caller, request, out, relaunch: None }
+    }
+
+    /// Waits for the end, at most `patience` long if given.
+    pub async fn drive(&mut self, mut call: InlineCall, patience: Option<Duration>) -> Ended {
+        let deadline = patience.map(|patience| Instant::now() + patience);
+        let mut answers = FuturesUnordered::new();
+        let mut rounds = 0;
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = call.next() => event,
+                Some((answer, reply)) = answers.next() => {
+                    let reply: tokio::sync::oneshot::Sender<Payload> = reply;
+                    let _ = reply.send(answer);
+                    continue;
+                }
+                // While the caller is being asked, the time is the caller's.
+                () = sleep_until(deadline), if deadline.is_some() && answers.is_empty() => {
+                    return Ended::TooLong(call);
+                }
+            };
+            match event {
+                InlineEvent::Progress { raw, .. } => self.pass_progress(&raw),
+                InlineEvent::Log(raw) => self.pass_log(raw),
+                InlineEvent::Asked(questions) => match self.caller {
+                    Caller::Session(session) => {
+                        for AnswerTo { question, reply } in questions {
+                            let answer = self.ask(session, question);
+                            answers.push(async move { (answer.await, reply) });
+                        }
+                    }
+                    Caller::Stateless { .. } => return Ended::Answered(self.park(call, questions)),
+                },
+                InlineEvent::Ended(Ending::Finished(outcome)) => {
+                    return Ended::Answered(self.outcome(outcome));
+                }
+                InlineEvent::Ended(Ending::Asked { questions, state, raw }) => {
+                    let Caller::Session(session) = self.caller else { return Ended::Answered(Ok(raw)) };
+                    rounds += 1;
+                    match self.next_round(session, questions, state, rounds).await {
+                        Ok(next) => call = next,
+                        Err(error) => return Ended::Answered(Err(error)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks everything of a round and calls the upstream again with the answers.
+    async fn next_round(
+        &self,
+        session: &Session,
+        questions: Vec<Question>,
+        state: Payload,
+        rounds: usize,
+    ) -> Result<InlineCall, Payload> {
+        let launch = match &self.relaunch {
+            Some(launch) if rounds <= MOST_ROUNDS => launch.clone(),
+            _ => return Err(RpcError::internal("The server does not stop asking for input").to_payload()),
+        };
+        let keys: Vec<String> = questions.iter().map(|question| question.key.clone()).collect();
+        let asked = questions.into_iter().map(|question| self.ask(session, question));
+        let answers = futures_util::future::join_all(asked).await;
+        if answers.contains(&Payload::null()) {
+            return Err(RpcError::internal("The client did not answer the server's question").to_payload());
+        }
+        let round = Round { state, answers: keys.into_iter().zip(answers).collect() };
+        self.gateway.0.engine.start(launch, Some(round)).map_err(refusal)
+    }
+
+    /// Puts a question to a session's client on this request's stream. `null` if it cannot or will not answer.
+    fn ask(&self, session: &Session, question: Question) -> impl Future<Output = Payload> + Send + 'static {
+        let able = self.caller.capabilities().allow(&question.method).is_ok();
+        let answer = able.then(|| session.request(self.out, &question.method, question.params));
+        let out = self.out.clone();
+        async move {
+            let Some(answer) = answer else { return Payload::null() };
+            tokio::select! {
+                answer = answer => answer.ok().and_then(Result::ok).unwrap_or_else(Payload::null),
+                () = out.closed() => Payload::null(),
+            }
+        }
+    }
+
+    /// Answers a 2026-07-28 caller with the questions; the call waits, parked, for the answers.
+    fn park(&self, call: InlineCall, questions: Vec<AnswerTo>) -> Answer {
+        let missing = questions.iter().find_map(|asked| self.caller.capabilities().allow(&asked.question.method).err());
+        if let Some(missing) = missing {
+            let message = format!("Missing required client capability: the tool needs {missing}");
+            return Err(RpcError::new(ErrorCode::MissingRequiredClientCapability, message)
+                .with_data(&serde_json::json!({ "requiredCapabilities": { missing: {} } }))
+                .to_payload());
+        }
+        let parked = ParkedCall::new(call, self.caller.owner().clone(), self.request, questions);
+        Ok(self.gateway.0.parked.keep(parked))
+    }
+
+    fn outcome(&self, outcome: Outcome) -> Answer {
+        match outcome {
+            Outcome::Error { body, .. } => Err(body),
+            Outcome::Result { body, .. } => {
+                let result = if self.caller.is_stateless() {
+                    d2026_07_28::with_result_type(&body)
+                } else {
+                    d2025_11_25::without_result_type(&body)
+                };
+                result.map_err(|error| RpcError::internal(error.to_string()).to_payload())
+            }
+        }
+    }
+
+    /// Only a caller that gave a token hears of progress, and under its own token.
+    fn pass_progress(&self, raw: &Payload) {
+        let Some(token) = self.request.meta.progress_token else { return };
+        let params = RawObject::parse(raw.as_str()).and_then(|mut params| {
+            params.set("progressToken", token.to_owned());
+            params.to_payload()
+        });
+        if let Ok(params) = params {
+            self.out.send(Message::Notification { method: method::PROGRESS.to_owned(), params: Some(params) });
+        }
+    }
+
+    /// Sessions set their level at the upstream; a 2026-07-28 request says on itself whether it wants log messages.
+    fn pass_log(&self, raw: Payload) {
+        if !self.caller.is_stateless() || self.request.meta.log_level.is_some() {
+            self.out.send(Message::Notification { method: method::LOG_MESSAGE.to_owned(), params: Some(raw) });
+        }
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,136 @@
+//! `subscriptions/listen`: a stream of what the caller asked to hear of (2026-07-28, subscriptions; SEP-2663).
+
+use std::collections::HashMap;
+
+use futures_util::StreamExt;
+use futures_util::stream::SelectAll;
+use taskgate_engine::News;
+use taskgate_task::{Payload, Task, TaskId};
+use taskgate_wire::dialect::d2026_07_28;
+use taskgate_wire::meta::SUBSCRIPTION_ID;
+use taskgate_wire::{Id, Listen, Message, RawObject, method};
+use tokio::sync::broadcast;
+
+use super::{Answer, Caller, Request};
+use crate::gateway::Gateway;
+use crate::session::Outlet;
+use crate::upstream::Change;
+
+impl Gateway {
+    pub(super) async fn listen(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+        asked: Listen,
+        out: &Outlet,
+    ) -> Answer {
+        let ids: Vec<TaskId> =
+            asked.task_ids.iter().flatten().filter_map(|text| TaskId::parse(text).ok()).collect();
+        // Followed first and read afterwards: whatever is committed from here on is either in the record that
+        // is sent first, or arrives as news.
+        let mut following = self.0.engine.store().feed().follow(ids.iter().copied());
+        let mut changes = self.changes();
+        let mut sent: HashMap<TaskId, u64> = HashMap::new();
+        let mut first: Vec<Task> = Vec::new();
+        for id in ids {
+            // What is someone else's does not exist: it is left out of the acknowledgement like an unknown id.
+            if let Ok(task) = self.0.engine.get(caller.owner(), id)
+                && sent.insert(id, task.version).is_none()
+            {
+                first.push(task);
+            }
+        }
+        let granted = Listen {
+            task_ids: asked.task_ids.as_ref().map(|_| first.iter().map(|task| task.id.to_string()).collect()),
+            ..asked.clone()
+        };
+        let acknowledged = d2026_07_28::acknowledged(request.id, &granted)?;
+        notify(out, method::LISTEN_ACKNOWLEDGED, acknowledged);
+        for task in &first {
+            notify(out, method::TASK_NOTIFICATION, d2026_07_28::notification(task, request.id)?);
+        }
+        loop {
+            tokio::select! {
+                news = following.next() => match news {
+                    Some(News::Changed(task)) => {
+                        if let Some(seen) = sent.get_mut(&task.id)
+                            && task.version > *seen
+                        {
+                            *seen = task.version;
+                            notify(out, method::TASK_NOTIFICATION, d2026_07_28::notification(&task, request.id)?);
+                        }
+                    }
+                    Some(News::Deleted(_)) => {}
+                    None => return ended(request.id),
+                },
+                Some(change) = changes.next() => {
+                    if wanted(&asked, &change) {
+                        notify(out, &change.method, with_subscription(change.params.as_ref(), request.id));
+                    }
+                }
+                () = self.shutting_down() => return ended(request.id),
+            }
+        }
+    }
+
+    /// What all upstreams say that belongs to no call.
+    pub(crate) fn changes(&self) -> SelectAll<futures_util::stream::BoxStream<'static, Change>> {
+        let mut all = SelectAll::new();
+        for upstream in &self.0.upstreams {
+            all.push(stream_of(upstream.changes()));
+        }
+        all
+    }
+}
+
+fn stream_of(receiver: broadcast::Receiver<Change>) -> futures_util::stream::BoxStream<'static, Change> {
+    futures_util::stream::unfold(receiver, |mut receiver| async move {
+        loop {
+            match receiver.recv().await {
+                Ok(change) => return Some((change, receiver)),
+                // A listener that is too slow loses changes, not the stream: each change only says "look again".
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    })
+    .boxed()
+}
+
+fn wanted(asked: &Listen, change: &Change) -> bool {
+    match change.method.as_str() {
+        method::TOOLS_CHANGED => asked.tools_list_changed,
+        method::PROMPTS_CHANGED => asked.prompts_list_changed,
+        method::RESOURCES_CHANGED => asked.resources_list_changed,
+        method::RESOURCE_UPDATED => {
+            let uri = change.params.as_ref().and_then(|params| {
+                let object = RawObject::parse(params.as_str()).ok()?;
+                serde_json::from_str::<String>(object.get("uri")?.get()).ok()
+            });
+            uri.is_some_and(|uri| asked.resource_subscriptions.contains(&uri))
+        }
+        _ => false,
+    }
+}
+
+fn notify(out: &Outlet, method: &str, params: Payload) {
+    out.send(Message::Notification { method: method.to_owned(), params: Some(params) });
+}
+
+fn with_subscription(params: Option<&Payload>, id: &Id) -> Payload {
+    let edit = || {
+        let mut object = params.and_then(|params| RawObject::parse(params.as_str()).ok()).unwrap_or_default();
+        let old = object.get("_meta").map(ToOwned::to_owned);
+        let mut meta = old.as_ref().and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_default();
+        meta.set(SUBSCRIPTION_ID, serde_json::value::to_raw_value(id).ok()?);
+        object.set("_meta", meta.to_raw().ok()?);
+        object.to_payload().ok()
+    };
+    edit().unwrap_or_else(Payload::null)
+}
+
+/// The answer that says the subscription ended in good order.
+fn ended(id: &Id) -> Answer {
+    let text = format!(r#"{{"resultType":"complete","_meta":{{"{SUBSCRIPTION_ID}":{}}}}}"#, id.as_str());
+    Ok(Payload::parse(text).unwrap_or_else(|_| Payload::null()))
+}

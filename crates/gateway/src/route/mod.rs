@@ -1,0 +1,163 @@
+//! Decides what a request becomes: an engine op, a task, or something to relay. ONE table for each generation.
+
+mod call_tool;
+mod courier;
+mod inline;
+mod lifecycle;
+mod list_tools;
+mod listen;
+mod parked;
+mod tasks;
+
+use std::sync::Arc;
+
+use taskgate_task::{Owner, Payload};
+use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
+use taskgate_wire::{Capabilities, Dialect, Id, Meta, Params, RpcError};
+
+use crate::gateway::Gateway;
+use crate::session::{Outlet, Session};
+
+pub use parked::Parked;
+
+/// A request on its way through the gateway.
+pub struct Request<'a> {
+    /// Its id.
+    pub id: &'a Id,
+    /// Its method.
+    pub method: &'a str,
+    /// Its params as they came.
+    pub raw: Option<&'a Payload>,
+    /// The known members of its params.
+    pub params: Params<'a>,
+    /// The known members of its `_meta`.
+    pub meta: Meta<'a>,
+}
+
+/// Who asks.
+#[derive(Clone)]
+pub enum Caller {
+    /// A session of 2025-11-25 or earlier.
+    Session(Arc<Session>),
+    /// A request of 2026-07-28 that brings everything itself.
+    Stateless {
+        /// Whose tasks it sees.
+        owner: Owner,
+        /// What it can do.
+        capabilities: Capabilities,
+        /// What it can do, as it said it.
+        raw_capabilities: Payload,
+    },
+}
+
+/// An answer: the `result`, or the `error` object.
+pub type Answer = Result<Payload, Payload>;
+
+impl Caller {
+    /// Whose tasks it sees.
+    pub fn owner(&self) -> &Owner {
+        match self {
+            Caller::Session(session) => session.owner(),
+            Caller::Stateless { owner, .. } => owner,
+        }
+    }
+
+    /// What it can do.
+    pub fn capabilities(&self) -> Capabilities {
+        match self {
+            Caller::Session(session) => session.negotiated().map(|n| n.capabilities).unwrap_or_default(),
+            Caller::Stateless { capabilities, .. } => *capabilities,
+        }
+    }
+
+    /// What it can do, as it said it.
+    pub fn raw_capabilities(&self) -> Option<Payload> {
+        match self {
+            Caller::Session(session) => session.negotiated().map(|n| n.raw_capabilities),
+            Caller::Stateless { raw_capabilities, .. } => Some(raw_capabilities.clone()),
+        }
+    }
+
+    /// The generation of tasks it speaks, if its version has one.
+    pub fn dialect(&self) -> Option<Dialect> {
+        match self {
+            Caller::Session(session) => session.negotiated().and_then(|n| Dialect::of(n.version)),
+            Caller::Stateless { .. } => Some(Dialect::D2026_07_28),
+        }
+    }
+
+    /// Whether it speaks 2026-07-28 or later.
+    pub fn is_stateless(&self) -> bool {
+        matches!(self, Caller::Stateless { .. })
+    }
+
+    /// A name under which an upstream's questions can be told apart: callers that are one owner may share it,
+    /// anonymous callers may not.
+    pub fn attribution(&self, id: &Id) -> String {
+        match self {
+            Caller::Session(session) if session.owner().is_anonymous() => format!("session {}", session.id()),
+            Caller::Stateless { owner, .. } if owner.is_anonymous() => format!("request {id} {:?}", std::time::Instant::now()),
+            _ => self.owner().to_string(),
+        }
+    }
+}
+
+impl Gateway {
+    /// Answers a request. `out` is the request's own stream for whatever comes before the answer.
+    pub async fn answer(&self, caller: &Caller, request: &Request<'_>, out: &Outlet) -> Answer {
+        match caller {
+            Caller::Stateless { .. } => self.answer_stateless(caller, request, out).await,
+            Caller::Session(session) => self.answer_in_session(session, caller, request, out).await,
+        }
+    }
+
+    /// The table for 2026-07-28.
+    async fn answer_stateless(&self, caller: &Caller, request: &Request<'_>, out: &Outlet) -> Answer {
+        use d2026_07_28::Call;
+        let call = d2026_07_28::decode(request.method, &request.params, caller.capabilities());
+        match call.map_err(|error| error.to_payload())? {
+            Call::Discover => self.discover(caller).await,
+            Call::ListTools => self.list_tools(caller, request).await,
+            Call::CallTool(call) => self.call_tool(caller, request, call, out).await,
+            Call::GetTask(id) => self.get_task(caller, id),
+            Call::UpdateTask(id, answers) => self.update_task(caller, id, answers).await,
+            Call::CancelTask(id) => self.cancel_task(caller, id).await,
+            Call::Listen(filter) => self.listen(caller, request, filter, out).await,
+            Call::Relay => self.relay(caller, request, out).await,
+        }
+    }
+
+    /// The table for sessions up to 2025-11-25.
+    async fn answer_in_session(
+        &self,
+        session: &Arc<Session>,
+        caller: &Caller,
+        request: &Request<'_>,
+        out: &Outlet,
+    ) -> Answer {
+        use d2025_11_25::Call;
+        let tasks = caller.dialect() == Some(Dialect::D2025_11_25);
+        let call = d2025_11_25::decode(request.method, &request.params, tasks);
+        let call = call.map_err(|error| error.to_payload())?;
+        if session.negotiated().is_none() && !matches!(call, Call::Initialize | Call::Ping) {
+            let message = "The session is not initialized: send initialize first";
+            return Err(RpcError::new(taskgate_wire::ErrorCode::InvalidRequest, message).to_payload());
+        }
+        match call {
+            Call::Initialize => self.initialize(session, request).await,
+            Call::Ping => Ok(empty()),
+            Call::ListTools => self.list_tools(caller, request).await,
+            Call::CallTool(call) => self.call_tool(caller, request, call, out).await,
+            Call::GetTask(id) => self.get_task(caller, id),
+            Call::TaskResult(id) => self.task_result(session, caller, id, out).await,
+            Call::ListTasks(after) => self.list_tasks(caller, after),
+            Call::CancelTask(id) => self.cancel_task(caller, id).await,
+            Call::Relay => self.relay(caller, request, out).await,
+        }
+    }
+}
+
+/// `{}`.
+fn empty() -> Payload {
+    Payload::parse("{}".to_owned()).unwrap_or_else(|_| Payload::null())
+}

@@ -1,0 +1,97 @@
+//! The task verbs.
+
+use std::sync::Arc;
+
+use taskgate_engine::EngineError;
+use taskgate_task::{Payload, Status, TaskId};
+use taskgate_wire::{Dialect, Reply, RpcError};
+
+use super::{Answer, Caller};
+use crate::gateway::Gateway;
+use crate::session::{Outlet, Session};
+
+/// How many tasks a page of `tasks/list` holds.
+const PAGE: usize = 100;
+
+impl Gateway {
+    /// `tasks/get`
+    pub(super) fn get_task(&self, caller: &Caller, id: TaskId) -> Answer {
+        let task = self.0.engine.get(caller.owner(), id).map_err(refusal)?;
+        if let Caller::Session(session) = caller
+            && task.status == Status::InputRequired
+        {
+            session.tell(id);
+        }
+        encode(caller, Reply::State(&task))
+    }
+
+    /// `tasks/result`: blocks until the task has ended; meanwhile its questions go on this request's stream.
+    pub(super) async fn task_result(
+        &self,
+        session: &Arc<Session>,
+        caller: &Caller,
+        id: TaskId,
+        out: &Outlet,
+    ) -> Answer {
+        let task = self.0.engine.get(caller.owner(), id).map_err(refusal)?;
+        if task.status.is_terminal() {
+            return encode(caller, Reply::Outcome(&task));
+        }
+        let _open = session.result_opened(id, out.clone());
+        self.send_courier(session, id);
+        let task = self.0.engine.wait(caller.owner(), id).await.map_err(refusal)?;
+        encode(caller, Reply::Outcome(&task))
+    }
+
+    /// `tasks/list`, only where owners can be told apart.
+    pub(super) fn list_tasks(&self, caller: &Caller, after: Option<i64>) -> Answer {
+        if caller.owner().is_anonymous() {
+            return Err(RpcError::method_not_found(taskgate_wire::method::TASKS_LIST).to_payload());
+        }
+        let page = self.0.engine.list(caller.owner(), after, PAGE).map_err(refusal)?;
+        encode(caller, Reply::Page { tasks: &page.tasks, next: page.next })
+    }
+
+    /// `tasks/cancel`. A task that has ended is an error in 2025-11-25 and an empty acknowledgement in 2026-07-28.
+    pub(super) async fn cancel_task(&self, caller: &Caller, id: TaskId) -> Answer {
+        match self.0.engine.cancel(caller.owner(), id).await {
+            Ok(task) => encode(caller, Reply::Cancelled(&task)),
+            Err(EngineError::Terminal(_)) if caller.is_stateless() => encode(caller, Reply::Acknowledged),
+            Err(error) => Err(refusal(error)),
+        }
+    }
+
+    /// `tasks/update`. Only objects are answers; whatever else stands under a key leaves its question open.
+    pub(super) async fn update_task(
+        &self,
+        caller: &Caller,
+        id: TaskId,
+        mut answers: Vec<(String, Payload)>,
+    ) -> Answer {
+        answers.retain(|(_, answer)| answer.as_str().starts_with('{'));
+        self.0.engine.answer(caller.owner(), id, answers).await.map_err(refusal)?;
+        encode(caller, Reply::Acknowledged)
+    }
+}
+
+/// Puts a reply into the caller's words.
+pub(super) fn encode(caller: &Caller, reply: Reply<'_>) -> Answer {
+    // Task verbs are only decoded for versions that have tasks.
+    caller.dialect().unwrap_or(Dialect::D2025_11_25).encode(reply)
+}
+
+/// The error for what the engine refused.
+pub(super) fn refusal(error: EngineError) -> Payload {
+    match error {
+        EngineError::NotFound => RpcError::unknown_task(),
+        EngineError::Terminal(status) => {
+            RpcError::invalid_params(format!("The task has ended already: it is {}", status.as_str()))
+        }
+        EngineError::Draining => RpcError::internal("The gateway is shutting down; try again in a moment"),
+        EngineError::Store(reason) => {
+            tracing::error!(%reason, "the store failed");
+            RpcError::internal("The task store failed; nothing was acknowledged. Try again")
+        }
+    }
+    .to_payload()
+}

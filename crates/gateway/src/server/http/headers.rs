@@ -1,0 +1,124 @@
+//! Request metadata headers, and their agreement with the body (2026-07-28, "Server Validation").
+
+use axum::http::{HeaderMap, header};
+use serde_json::value::RawValue;
+use taskgate_wire::header::decode;
+use taskgate_wire::tool::ParamHeader;
+use taskgate_wire::{ErrorCode, Params, RawObject, RpcError, method};
+
+/// `MCP-Protocol-Version`, if present and readable.
+pub fn version(headers: &HeaderMap) -> Option<&str> {
+    headers.get("mcp-protocol-version")?.to_str().ok().map(str::trim)
+}
+
+/// `Mcp-Session-Id`, if present and readable.
+pub fn session_id(headers: &HeaderMap) -> Option<&str> {
+    headers.get("mcp-session-id")?.to_str().ok()
+}
+
+/// Whether the caller can read an SSE stream. Callers that say nothing can.
+pub fn accepts_stream(headers: &HeaderMap) -> bool {
+    let mut any = false;
+    for value in headers.get_all(header::ACCEPT) {
+        let Ok(value) = value.to_str() else { continue };
+        any = true;
+        let kinds = value.split(',').map(|kind| kind.split(';').next().unwrap_or("").trim());
+        if kinds.into_iter().any(|kind| matches!(kind, "text/event-stream" | "text/*" | "*/*")) {
+            return true;
+        }
+    }
+    !any
+}
+
+/// The error for a request without the session it needs.
+pub fn missing_session() -> RpcError {
+    RpcError::new(ErrorCode::InvalidRequest, "Mcp-Session-Id is missing: send initialize first")
+}
+
+/// The error for a session that does not exist (any more): the client starts a new one.
+pub fn unknown_session() -> RpcError {
+    RpcError::new(ErrorCode::InvalidRequest, "Unknown session: it ended or never was; send initialize again")
+}
+
+/// Compares the standard headers with the body. `version` is the one in the body's `_meta`.
+///
+/// A widespread client leaves `Mcp-Name` out on `tasks/*`, so there a missing one is accepted, a wrong one never.
+pub fn check(headers: &HeaderMap, name: &str, params: &Params<'_>, version: &str) -> Result<(), RpcError> {
+    require(headers, "MCP-Protocol-Version", version, false)?;
+    require(headers, "Mcp-Method", name, false)?;
+    let (want, optional) = match name {
+        method::TOOLS_CALL | method::PROMPTS_GET => (params.name().ok(), false),
+        method::RESOURCES_READ => (params.uri().ok(), false),
+        _ if name.starts_with("tasks/") => (params.task_id().ok(), true),
+        _ => return Ok(()),
+    };
+    match want {
+        // Without the member the params are wrong, which is told better further on.
+        None => Ok(()),
+        Some(want) => require(headers, "Mcp-Name", &want, optional),
+    }
+}
+
+fn require(headers: &HeaderMap, name: &'static str, want: &str, optional: bool) -> Result<(), RpcError> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else {
+        return if optional { Ok(()) } else { Err(mismatch(format!("{name} is missing"))) };
+    };
+    let same = |value: &axum::http::HeaderValue| {
+        let Ok(text) = value.to_str() else { return false };
+        let text = text.trim_matches([' ', '\t']);
+        if name == "Mcp-Name" { decode(text).is_ok_and(|text| text == want) } else { text == want }
+    };
+    if same(value) && values.all(same) {
+        Ok(())
+    } else {
+        Err(mismatch(format!("{name} does not match the body")))
+    }
+}
+
+/// Compares the headers a tool's definition asks for with the arguments.
+pub fn check_arguments(headers: &HeaderMap, wanted: &[ParamHeader], params: &Params<'_>) -> Result<(), RpcError> {
+    for ParamHeader { name, path } in wanted {
+        let header = format!("Mcp-Param-{name}");
+        let value = params.arguments().and_then(|arguments| at(arguments, path));
+        match (headers.get(&header), value) {
+            (None, None) => {}
+            (None, Some(_)) => return Err(mismatch(format!("{header} is missing"))),
+            (Some(_), None) => return Err(mismatch(format!("{header} has no value in the body"))),
+            (Some(text), Some(value)) => {
+                let text = text.to_str().map(|text| text.trim_matches([' ', '\t']));
+                if !text.is_ok_and(|text| decode(text).is_ok_and(|text| is_same(&text, &value))) {
+                    return Err(mismatch(format!("{header} does not match the body")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The value at a path of property names; `null` counts as absent.
+fn at(root: &RawValue, path: &[String]) -> Option<Box<RawValue>> {
+    let mut value = root.to_owned();
+    for name in path {
+        let object = RawObject::parse(value.get()).ok()?;
+        let next = object.get(name)?.to_owned();
+        value = next;
+    }
+    (value.get() != "null").then_some(value)
+}
+
+/// Strings as they are, booleans by their word, integers by their number ("42.0 and 42 are considered equal").
+fn is_same(header: &str, value: &RawValue) -> bool {
+    match value.get().as_bytes().first() {
+        Some(b'"') => serde_json::from_str::<String>(value.get()).is_ok_and(|text| text == header),
+        Some(b't' | b'f') => value.get() == header,
+        _ => {
+            value.get() == header
+                || matches!((value.get().parse::<f64>(), header.parse::<f64>()), (Ok(a), Ok(b)) if (a - b).abs() == 0.0)
+        }
+    }
+}
+
+fn mismatch(what: String) -> RpcError {
+    RpcError::new(ErrorCode::HeaderMismatch, format!("Header mismatch: {what}"))
+}

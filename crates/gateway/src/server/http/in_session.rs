@@ -1,0 +1,136 @@
+//! Requests within a session of 2025-11-25 or earlier.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use taskgate_task::Payload;
+use taskgate_wire::{ErrorCode, Id, Params, RpcError, Version, method};
+
+use super::{error, headers, reply};
+use crate::gateway::Gateway;
+use crate::route::{Answer, Caller};
+use crate::server::answer;
+use crate::session::{Outlet, Session};
+
+/// Answers a request.
+pub async fn request(
+    gateway: Gateway,
+    headers: HeaderMap,
+    id: Id,
+    name: String,
+    raw: Option<Payload>,
+    _params: &Params<'_>,
+) -> Response {
+    if name == method::INITIALIZE && headers::session_id(&headers).is_none() {
+        return open(gateway, id, raw).await;
+    }
+    let session = match find(&gateway, &headers) {
+        Ok(session) => session,
+        Err((status, wrong)) => return error(status, Some(id), &wrong),
+    };
+    let (out, messages) = Outlet::new();
+    let can_stream = headers::accepts_stream(&headers);
+    let keep_alive = gateway.0.settings.keep_alive;
+    let run = detached(gateway, session, id.clone(), name, raw, out);
+    reply::Reply { id, run, messages, keep_alive, can_stream, statuses: false }.respond().await
+}
+
+/// Runs a request on its own: "disconnection SHOULD NOT be interpreted as the client cancelling its request"
+/// (2025-11-25, transports). Only `notifications/cancelled` and the session's end stop it.
+fn detached(
+    gateway: Gateway,
+    session: Arc<Session>,
+    id: Id,
+    name: String,
+    raw: Option<Payload>,
+    out: Outlet,
+) -> futures_util::future::BoxFuture<'static, Option<Answer>> {
+    let stop = session.began(&id);
+    let task = tokio::spawn(async move {
+        let caller = Caller::Session(session.clone());
+        let answered = tokio::select! {
+            answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), &out) => Some(answered),
+            () = stop.notified() => None,
+        };
+        session.finished(&id);
+        answered
+    });
+    Box::pin(async move {
+        task.await.unwrap_or_else(|broken| {
+            tracing::error!(%broken, "a request broke");
+            Some(Err(RpcError::internal("The request broke inside the gateway").to_payload()))
+        })
+    })
+}
+
+/// `initialize`: opens a session.
+async fn open(gateway: Gateway, id: Id, raw: Option<Payload>) -> Response {
+    let session = match gateway.0.sessions.open(gateway.http_owner()) {
+        Ok(session) => session,
+        Err(broken) => {
+            let wrong = RpcError::internal(format!("no randomness: {broken}"));
+            return error(StatusCode::INTERNAL_SERVER_ERROR, Some(id), &wrong);
+        }
+    };
+    let (out, _messages) = Outlet::new();
+    let caller = Caller::Session(session.clone());
+    let answered = answer(&gateway, &caller, &id, method::INITIALIZE, raw.as_ref(), &out).await;
+    if answered.is_err() {
+        gateway.0.sessions.end(session.id());
+        return reply::whole(id, answered, false);
+    }
+    gateway.forward_changes(&session);
+    let mut response = reply::whole(id, answered, false);
+    if let Ok(value) = HeaderValue::from_str(session.id()) {
+        response.headers_mut().insert("mcp-session-id", value);
+    }
+    response
+}
+
+/// Takes a notification of the client.
+pub fn notification(gateway: &Gateway, headers: &HeaderMap, name: &str, raw: Option<&Payload>) -> Response {
+    let session = match find(gateway, headers) {
+        Ok(session) => session,
+        Err((status, wrong)) => return error(status, None, &wrong),
+    };
+    gateway.heard(&session, name, raw);
+    StatusCode::ACCEPTED.into_response()
+}
+
+/// Takes the client's answer to a request of ours.
+pub fn response(gateway: &Gateway, headers: &HeaderMap, id: &Id, answer: Answer) -> Response {
+    match find(gateway, headers) {
+        Ok(session) => {
+            session.answered(id, answer);
+            StatusCode::ACCEPTED.into_response()
+        }
+        Err((status, wrong)) => error(status, None, &wrong),
+    }
+}
+
+/// The session a request names.
+pub fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Arc<Session>, (StatusCode, RpcError)> {
+    if let Some(version) = headers::version(headers)
+        && Version::from_wire(version).is_none_or(Version::is_stateless)
+    {
+        let version: String = version.chars().take(40).collect();
+        let message = format!("MCP-Protocol-Version {version:?} is not one that has sessions");
+        return Err((StatusCode::BAD_REQUEST, RpcError::new(ErrorCode::InvalidRequest, message)));
+    }
+    let id = headers::session_id(headers).ok_or_else(|| (StatusCode::BAD_REQUEST, headers::missing_session()))?;
+    gateway.0.sessions.find(id).ok_or_else(|| (StatusCode::NOT_FOUND, headers::unknown_session()))
+}
+
+impl Gateway {
+    /// What a session's client says without wanting an answer.
+    pub(in crate::server) fn heard(&self, session: &Session, name: &str, raw: Option<&Payload>) {
+        if name == method::CANCELLED
+            && let Ok(params) = Params::parse(raw)
+            && let Some(id) = params.request_id().and_then(Id::from_raw)
+        {
+            session.cancel(&id);
+        }
+        // `notifications/initialized` needs nothing; the rest concerns features that are relayed later.
+    }
+}

@@ -1,0 +1,96 @@
+//! Streamable HTTP: one endpoint for sessions up to 2025-11-25 and for stateless requests of 2026-07-28.
+
+mod general;
+mod guard;
+mod headers;
+mod in_session;
+mod post;
+mod reply;
+mod stateless;
+
+use std::io;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::serve::ListenerExt;
+use taskgate_wire::{Id, Message, RpcError};
+use tokio::net::TcpListener;
+
+use crate::gateway::Gateway;
+
+impl Gateway {
+    /// The gateway as an axum router with the MCP endpoint at the configured path, to be merged into another one.
+    pub fn router(&self) -> Router {
+        let endpoint = post(post::post).get(general::open).delete(end_session);
+        Router::new().route(&self.0.settings.path, endpoint).with_state(self.clone())
+    }
+
+    /// Serves HTTP until `shutdown` resolves, then drains and returns.
+    pub async fn serve_http(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> io::Result<()> {
+        // Small answers must not wait for a delayed acknowledgement.
+        let listener = listener.tap_io(|stream| {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "TCP_NODELAY");
+            }
+        });
+        let gateway = self.clone();
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let mut drained = stopped.clone();
+        tokio::spawn(async move {
+            shutdown.await;
+            stop.send_replace(true);
+            gateway.drain().await;
+            // Dropping the sender says that everything is drained.
+        });
+        let mut stopped = stopped;
+        let server = axum::serve(listener, self.router()).with_graceful_shutdown(async move {
+            let _ = stopped.wait_for(|stop| *stop).await;
+        });
+        let drained = async move {
+            while drained.changed().await.is_ok() {}
+            // Streams that clients hold open must not keep the process; what could be sent has been.
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        };
+        tokio::select! {
+            served = async { server.await } => {
+                served?;
+                Ok(())
+            }
+            () = drained => Ok(()),
+        }
+    }
+}
+
+/// DELETE: the client ends its session.
+async fn end_session(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
+    if let Err(refused) = guard::check(&gateway, &headers) {
+        return refused;
+    }
+    match headers::session_id(&headers) {
+        None => error(StatusCode::BAD_REQUEST, None, &headers::missing_session()),
+        Some(id) if gateway.0.sessions.end(id) => StatusCode::NO_CONTENT.into_response(),
+        Some(_) => error(StatusCode::NOT_FOUND, None, &headers::unknown_session()),
+    }
+}
+
+/// A JSON-RPC message as a JSON answer.
+fn json(status: StatusCode, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A JSON-RPC error as a JSON answer.
+fn error(status: StatusCode, id: Option<Id>, error: &RpcError) -> Response {
+    json(status, Message::error(id, error).to_text())
+}

@@ -1,0 +1,65 @@
+//! POST: one message.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use taskgate_wire::jsonrpc::one_line;
+use taskgate_wire::{ErrorCode, Message, Params, RpcError, Version};
+
+use super::{error, guard, headers, in_session, stateless};
+use crate::gateway::Gateway;
+
+/// Takes a message and answers it.
+pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body) -> Response {
+    if let Err(refused) = guard::check(&gateway, &headers) {
+        return refused;
+    }
+    let limit = gateway.0.settings.max_message;
+    let Ok(bytes) = axum::body::to_bytes(body, limit).await else {
+        let message = format!("The message is longer than max_message ({limit} bytes), or broke off");
+        return error(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(ErrorCode::InvalidRequest, message));
+    };
+    let message = match Message::parse(&one_line(&bytes)) {
+        Ok(message) => message,
+        Err(malformed) => return error(StatusCode::BAD_REQUEST, malformed.id, &malformed.error),
+    };
+    match message {
+        Message::Request { id, method, params } => {
+            let known = match Params::parse(params.as_ref()) {
+                Ok(known) => known,
+                Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
+            };
+            if is_stateless(&headers, &known) {
+                stateless::request(gateway, headers, id, method, params.clone(), &known).await
+            } else {
+                in_session::request(gateway, headers, id, method, params.clone(), &known).await
+            }
+        }
+        Message::Notification { method, params } => {
+            if headers::session_id(&headers).is_some() {
+                in_session::notification(&gateway, &headers, &method, params.as_ref())
+            } else {
+                // 2026-07-28 defines no notification for this direction; nothing depends on one.
+                StatusCode::ACCEPTED.into_response()
+            }
+        }
+        Message::Response { id, result } => in_session::response(&gateway, &headers, &id, Ok(result)),
+        Message::Error { id: Some(id), error } => in_session::response(&gateway, &headers, &id, Err(error)),
+        Message::Error { id: None, .. } => StatusCode::ACCEPTED.into_response(),
+    }
+}
+
+/// The generation is chosen by version: the request's own, in `_meta` or header, or else its session's.
+fn is_stateless(headers: &HeaderMap, params: &Params<'_>) -> bool {
+    if params.meta().is_ok_and(|meta| meta.protocol_version.is_some()) {
+        return true;
+    }
+    match headers::version(headers) {
+        None => false,
+        Some(text) => match Version::from_wire(text) {
+            Some(version) => version.is_stateless(),
+            None => headers::session_id(headers).is_none(),
+        },
+    }
+}

@@ -1,0 +1,56 @@
+//! Requests of 2026-07-28: each brings everything itself, and closing its stream cancels it.
+
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use taskgate_task::Payload;
+use taskgate_wire::{Id, Params, RpcError, method};
+
+use super::{error, headers, reply};
+use crate::gateway::Gateway;
+use crate::route::Caller;
+use crate::server::{answer, stateless_caller};
+use crate::session::Outlet;
+
+/// Answers a request.
+pub async fn request(
+    gateway: Gateway,
+    headers: HeaderMap,
+    id: Id,
+    method: String,
+    raw: Option<Payload>,
+    params: &Params<'_>,
+) -> Response {
+    let caller = match check(&gateway, &headers, &method, params) {
+        Ok(caller) => caller,
+        Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
+    };
+    let (out, messages) = Outlet::new();
+    // Task verbs are answered at once and never stream: they need no machinery.
+    if matches!(method.as_str(), method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL) {
+        let answered = answer(&gateway, &caller, &id, &method, raw.as_ref(), &out).await;
+        return reply::whole(id, answered, true);
+    }
+    let can_stream = headers::accepts_stream(&headers);
+    let keep_alive = gateway.0.settings.keep_alive;
+    let request_id = id.clone();
+    // The stream owns the work: when the client closes it, the work is dropped, which cancels it.
+    let run = Box::pin(async move {
+        Some(answer(&gateway, &caller, &request_id, &method, raw.as_ref(), &out).await)
+    });
+    reply::Reply { id, run, messages, keep_alive, can_stream, statuses: true }.respond().await
+}
+
+/// Everything that must fit before anything runs.
+fn check(gateway: &Gateway, headers: &HeaderMap, name: &str, params: &Params<'_>) -> Result<Caller, RpcError> {
+    let said = params.meta()?.protocol_version.map(|raw| serde_json::from_str::<String>(raw.get()));
+    if let Some(Ok(version)) = &said {
+        headers::check(headers, name, params, version)?;
+    }
+    let caller = stateless_caller(params, gateway.http_owner())?;
+    if name == method::TOOLS_CALL
+        && let Ok(tool) = params.name()
+    {
+        headers::check_arguments(headers, &gateway.param_headers(&tool), params)?;
+    }
+    Ok(caller)
+}

@@ -1,0 +1,67 @@
+//! The servers: Streamable HTTP and stdio, each for both eras.
+
+pub mod http;
+mod sessions;
+mod stdio;
+
+pub use sessions::Sessions;
+
+use serde_json::json;
+use taskgate_task::{Owner, Payload};
+use taskgate_wire::{Capabilities, ErrorCode, Id, Message, Params, RpcError, Version};
+
+use crate::gateway::Gateway;
+use crate::route::{Answer, Caller, Request};
+use crate::session::Outlet;
+
+/// Reads the params and answers the request.
+async fn answer(
+    gateway: &Gateway,
+    caller: &Caller,
+    id: &Id,
+    method: &str,
+    raw: Option<&Payload>,
+    out: &Outlet,
+) -> Answer {
+    let params = Params::parse(raw).map_err(|error| error.to_payload())?;
+    let meta = params.meta().map_err(|error| error.to_payload())?;
+    gateway.answer(caller, &Request { id, method, raw, params, meta }, out).await
+}
+
+/// The caller a 2026-07-28 request describes in its `_meta`, or what is wrong with that.
+fn stateless_caller(params: &Params<'_>, owner: Owner) -> Result<Caller, RpcError> {
+    let missing = |what: &str| RpcError::invalid_params(format!("Invalid params: {what} is missing or malformed"));
+    if !params.has_meta() {
+        return Err(missing("_meta"));
+    }
+    let meta = params.meta()?;
+    let version = meta.protocol_version.ok_or_else(|| missing("_meta io.modelcontextprotocol/protocolVersion"))?;
+    let version: String = serde_json::from_str(version.get())
+        .map_err(|_| missing("_meta io.modelcontextprotocol/protocolVersion"))?;
+    if !Version::from_wire(&version).is_some_and(Version::is_stateless) {
+        return Err(unsupported_version(&version));
+    }
+    let raw = meta
+        .client_capabilities
+        .ok_or_else(|| missing("_meta io.modelcontextprotocol/clientCapabilities"))?;
+    let capabilities = Capabilities::parse(raw)
+        .ok_or_else(|| missing("_meta io.modelcontextprotocol/clientCapabilities"))?;
+    Ok(Caller::Stateless { owner, capabilities, raw_capabilities: Payload::from_raw(raw) })
+}
+
+/// -32022 with what is served.
+fn unsupported_version(requested: &str) -> RpcError {
+    let requested: String = requested.chars().take(120).collect();
+    RpcError::new(ErrorCode::UnsupportedProtocolVersion, "Unsupported protocol version").with_data(&json!({
+        "supported": Version::ALL.map(Version::as_str),
+        "requested": requested,
+    }))
+}
+
+/// An answer as a message.
+fn message(id: Id, answer: Answer) -> Message {
+    match answer {
+        Ok(result) => Message::Response { id, result },
+        Err(error) => Message::Error { id: Some(id), error },
+    }
+}

@@ -1,0 +1,87 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use parking_lot::Mutex;
+use taskgate_task::Owner;
+use taskgate_wire::method;
+
+use crate::gateway::Gateway;
+use crate::session::Session;
+
+/// The sessions of the HTTP server. They hold no tasks, so losing them loses nothing but streams.
+#[derive(Default)]
+pub struct Sessions(Mutex<HashMap<String, Arc<Session>>>);
+
+impl Sessions {
+    /// Opens a session with an id of 128 random bits.
+    pub fn open(&self, owner: Owner) -> Result<Arc<Session>, getrandom::Error> {
+        let mut bits = [0; 16];
+        getrandom::fill(&mut bits)?;
+        let id = format!("{:032x}", u128::from_be_bytes(bits));
+        let session = Session::new(id.clone(), owner);
+        self.0.lock().insert(id, session.clone());
+        Ok(session)
+    }
+
+    /// The session with this id.
+    pub fn find(&self, id: &str) -> Option<Arc<Session>> {
+        let session = self.0.lock().get(id).cloned()?;
+        session.touch();
+        Some(session)
+    }
+
+    /// Ends a session; `false` if there is none.
+    pub fn end(&self, id: &str) -> bool {
+        let session = self.0.lock().remove(id);
+        if let Some(session) = &session {
+            session.end();
+        }
+        session.is_some()
+    }
+
+    /// Ends what nobody has used for this long.
+    pub fn drop_idle(&self, limit: Duration) {
+        self.0.lock().retain(|_, session| {
+            let idle = session.is_idle(limit);
+            if idle {
+                session.end();
+            }
+            !idle
+        });
+    }
+
+    /// Ends all.
+    pub fn end_all(&self) {
+        for (_, session) in self.0.lock().drain() {
+            session.end();
+        }
+    }
+}
+
+impl Gateway {
+    /// Tells a session what the upstreams say that belongs to no call, until it ends.
+    pub(super) fn forward_changes(&self, session: &Arc<Session>) {
+        let mut changes = self.changes();
+        let session = session.clone();
+        tokio::spawn(async move {
+            loop {
+                let change = tokio::select! {
+                    Some(change) = changes.next() => change,
+                    () = session.ended() => return,
+                };
+                let wanted = match change.method.as_str() {
+                    method::RESOURCE_UPDATED => session.is_subscribed(change.params.as_ref()),
+                    // Nobody knows whose call a stray log message or progress belongs to.
+                    method::LOG_MESSAGE => !session.owner().is_anonymous(),
+                    method::PROGRESS => false,
+                    _ => true,
+                };
+                if wanted {
+                    session.notify(&change.method, change.params);
+                }
+            }
+        });
+    }
+}

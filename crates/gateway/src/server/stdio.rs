@@ -1,0 +1,144 @@
+//! stdio: one client, one line a message, both eras on the same pipe.
+
+use std::io;
+use std::sync::Arc;
+
+use taskgate_task::{Owner, Payload};
+use taskgate_wire::jsonrpc::{Line, Lines, one_line};
+use taskgate_wire::{ErrorCode, Id, Message, Params, RpcError, method};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+use super::{answer, message, stateless_caller};
+use crate::gateway::Gateway;
+use crate::route::{Answer, Caller};
+use crate::session::{Outlet, Session};
+
+impl Gateway {
+    /// Serves one client over a pair of pipes until its input ends or `shutdown` resolves, then drains and returns.
+    pub async fn serve_stdio(
+        &self,
+        mut input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin + Send + 'static,
+        shutdown: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        let (out, messages) = Outlet::new();
+        let writer = tokio::spawn(write(messages, output));
+        let session = Session::new("stdio".to_owned(), Owner::local());
+        session.open_general(out.clone());
+        let pipe = Pipe { gateway: self.clone(), session: session.clone(), out };
+        let mut lines = Lines::new(self.0.settings.max_message);
+        let mut buffer = vec![0; 64 * 1024];
+        tokio::pin!(shutdown);
+        let ended = loop {
+            let read = tokio::select! {
+                read = input.read(&mut buffer) => read,
+                () = &mut shutdown => break Ok(()),
+            };
+            match read {
+                Ok(0) => {
+                    lines.finish().into_iter().for_each(|line| pipe.take(line));
+                    break Ok(());
+                }
+                Ok(count) => lines.push(&buffer[..count]).into_iter().for_each(|line| pipe.take(line)),
+                Err(error) => break Err(error),
+            }
+        };
+        self.drain().await;
+        session.end();
+        drop(pipe);
+        // Answers that are still queued go out; a client that no longer reads does not hold the process.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(1), writer).await;
+        ended
+    }
+}
+
+struct Pipe {
+    gateway: Gateway,
+    session: Arc<Session>,
+    out: Outlet,
+}
+
+impl Pipe {
+    fn take(&self, line: Line) {
+        let parsed = match &line {
+            Line::Text(bytes) => Message::parse(&one_line(bytes)),
+            Line::TooLong { limit } => {
+                let text = format!("The message is longer than max_message ({limit} bytes); it was dropped");
+                self.out.send(Message::error(None, &RpcError::new(ErrorCode::InvalidRequest, text)));
+                return;
+            }
+        };
+        match parsed {
+            Err(malformed) => {
+                self.out.send(Message::error(malformed.id, &malformed.error));
+            }
+            Ok(Message::Request { id, method, params }) => self.request(id, method, params),
+            Ok(Message::Notification { method, params }) => {
+                self.gateway.heard(&self.session, &method, params.as_ref());
+            }
+            Ok(Message::Response { id, result }) => self.session.answered(&id, Ok(result)),
+            Ok(Message::Error { id: Some(id), error }) => self.session.answered(&id, Err(error)),
+            Ok(Message::Error { id: None, .. }) => tracing::debug!("the client reports an error without an id"),
+        }
+    }
+
+    fn request(&self, id: Id, name: String, raw: Option<Payload>) {
+        let caller = match self.caller(raw.as_ref()) {
+            Ok(caller) => caller,
+            Err(error) => {
+                self.out.send(Message::error(Some(id), &error));
+                return;
+            }
+        };
+        let (gateway, session, out) = (self.gateway.clone(), self.session.clone(), self.out.clone());
+        let stop = session.began(&id);
+        tokio::spawn(async move {
+            let answered = tokio::select! {
+                answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), &out) => Some(answered),
+                () = stop.notified() => cancelled(&name, &id),
+            };
+            session.finished(&id);
+            let opened = name == method::INITIALIZE && answered.as_ref().is_some_and(Result::is_ok);
+            if let Some(answered) = answered {
+                out.send(message(id, answered));
+            }
+            if opened {
+                gateway.forward_changes(&session);
+            }
+        });
+    }
+
+    /// A request that names its version brings everything itself; others belong to the session.
+    fn caller(&self, raw: Option<&Payload>) -> Result<Caller, RpcError> {
+        let params = Params::parse(raw)?;
+        if params.meta()?.protocol_version.is_some() {
+            stateless_caller(&params, self.session.owner().clone())
+        } else {
+            Ok(Caller::Session(self.session.clone()))
+        }
+    }
+}
+
+/// A cancelled request gets no answer.
+fn cancelled(name: &str, id: &Id) -> Option<Answer> {
+    tracing::debug!(%name, %id, "cancelled by the client");
+    None
+}
+
+async fn write(mut messages: mpsc::UnboundedReceiver<Message>, mut output: impl AsyncWrite + Unpin) {
+    let mut batch = Vec::new();
+    while let Some(message) = messages.recv().await {
+        batch.clear();
+        let mut next = Some(message);
+        while let Some(message) = next {
+            batch.extend_from_slice(message.to_text().as_bytes());
+            batch.push(b'\n');
+            next = if batch.len() < 64 * 1024 { messages.try_recv().ok() } else { None };
+        }
+        if output.write_all(&batch).await.is_err() || output.flush().await.is_err() {
+            // The client no longer reads; its input will end too.
+            return;
+        }
+    }
+}

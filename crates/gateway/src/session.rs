@@ -1,0 +1,328 @@
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskgate_task::{Owner, Payload, TaskId};
+use taskgate_wire::{Capabilities, Id, Message, RawObject, Version};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+/// Where messages to the other side are put: one request's stream, a session's general stream, or stdout.
+#[derive(Debug, Clone)]
+pub struct Outlet(mpsc::UnboundedSender<Message>);
+
+impl Outlet {
+    /// An outlet and its far end.
+    pub fn new() -> (Outlet, mpsc::UnboundedReceiver<Message>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Outlet(sender), receiver)
+    }
+
+    /// Puts a message on its way; `false` if the stream is gone.
+    pub fn send(&self, message: Message) -> bool {
+        self.0.send(message).is_ok()
+    }
+
+    /// Resolves when the stream is gone.
+    pub async fn closed(&self) {
+        self.0.closed().await;
+    }
+}
+
+/// What a client said in `initialize`.
+#[derive(Debug, Clone)]
+pub struct Negotiated {
+    /// The version both use.
+    pub version: Version,
+    /// What the client can do, as far as it decides something here.
+    pub capabilities: Capabilities,
+    /// What the client can do, as it said it.
+    pub raw_capabilities: Payload,
+}
+
+/// A client's session of 2025-11-25 or earlier: over HTTP, or the whole connection over stdio.
+///
+/// Sessions own no tasks: those belong to the owner and outlive every session.
+#[derive(Debug)]
+pub struct Session {
+    id: String,
+    owner: Owner,
+    negotiated: Mutex<Option<Negotiated>>,
+    general: Mutex<General>,
+    next_request: AtomicU64,
+    pending: Mutex<HashMap<u64, oneshot::Sender<Result<Payload, Payload>>>>,
+    running: Mutex<HashMap<Id, Arc<Notify>>>,
+    results: Mutex<HashMap<TaskId, Vec<(u64, Outlet)>>>,
+    told: Mutex<HashMap<TaskId, Instant>>,
+    couriers: Mutex<HashSet<TaskId>>,
+    subscribed: Mutex<HashSet<String>>,
+    streams_changed: Notify,
+    ended: watch::Sender<bool>,
+    last_used: Mutex<Instant>,
+}
+
+/// The stream for what belongs to no request: the GET stream or stdout.
+#[derive(Debug, Default)]
+struct General {
+    outlet: Option<(u64, Outlet)>,
+    serial: u64,
+    backlog: VecDeque<Message>,
+}
+
+/// Notifications kept for a general stream that is not open; the oldest ones go first.
+const BACKLOG: usize = 64;
+
+impl Session {
+    /// A session of this owner.
+    pub fn new(id: String, owner: Owner) -> Arc<Session> {
+        Arc::new(Session {
+            id,
+            owner,
+            negotiated: Mutex::default(),
+            general: Mutex::default(),
+            next_request: AtomicU64::new(1),
+            pending: Mutex::default(),
+            running: Mutex::default(),
+            results: Mutex::default(),
+            told: Mutex::default(),
+            couriers: Mutex::default(),
+            subscribed: Mutex::default(),
+            streams_changed: Notify::new(),
+            ended: watch::Sender::new(false),
+            last_used: Mutex::new(Instant::now()),
+        })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whose tasks it sees.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// What was settled by `initialize`.
+    pub fn negotiated(&self) -> Option<Negotiated> {
+        self.negotiated.lock().clone()
+    }
+
+    /// Keeps what `initialize` settled; `false` if it was settled before.
+    pub fn settle(&self, negotiated: Negotiated) -> bool {
+        let mut slot = self.negotiated.lock();
+        if slot.is_some() {
+            return false;
+        }
+        *slot = Some(negotiated);
+        true
+    }
+
+    /// The session is in use now.
+    pub fn touch(&self) {
+        *self.last_used.lock() = Instant::now();
+    }
+
+    /// Whether nothing has used it for this long, and nothing is using it.
+    pub fn is_idle(&self, limit: Duration) -> bool {
+        self.general.lock().outlet.is_none()
+            && self.running.lock().is_empty()
+            && self.couriers.lock().is_empty()
+            && self.last_used.lock().elapsed() >= limit
+    }
+
+    /// Opens the general stream; an older one is replaced. What was kept for it is put on it.
+    pub fn open_general(&self, outlet: Outlet) -> u64 {
+        let mut general = self.general.lock();
+        general.serial += 1;
+        let serial = general.serial;
+        for message in general.backlog.drain(..) {
+            outlet.send(message);
+        }
+        general.outlet = Some((serial, outlet));
+        drop(general);
+        self.streams_changed.notify_waiters();
+        serial
+    }
+
+    /// The general stream is gone.
+    pub fn close_general(&self, serial: u64) {
+        let mut general = self.general.lock();
+        if general.outlet.as_ref().is_some_and(|(current, _)| *current == serial) {
+            general.outlet = None;
+        }
+        drop(general);
+        self.touch();
+    }
+
+    /// The general stream, if it is open.
+    pub fn general(&self) -> Option<Outlet> {
+        self.general.lock().outlet.as_ref().map(|(_, outlet)| outlet.clone())
+    }
+
+    /// Sends a notification on the general stream, or keeps it for the next one, within bounds.
+    pub fn notify(&self, method: &str, params: Option<Payload>) {
+        let message = Message::Notification { method: method.to_owned(), params };
+        let mut general = self.general.lock();
+        if let Some((_, outlet)) = &general.outlet
+            && outlet.send(message.clone())
+        {
+            return;
+        }
+        if general.backlog.len() == BACKLOG {
+            general.backlog.pop_front();
+        }
+        general.backlog.push_back(message);
+    }
+
+    /// Sends a request to the client on a stream. The receiver ends without a value when the session ends.
+    pub fn request(
+        &self,
+        outlet: &Outlet,
+        method: &str,
+        params: Option<Payload>,
+    ) -> oneshot::Receiver<Result<Payload, Payload>> {
+        let number = self.next_request.fetch_add(1, Ordering::Relaxed);
+        let (reply, answer) = oneshot::channel();
+        let mut pending = self.pending.lock();
+        // Whoever stopped waiting left its entry behind.
+        pending.retain(|_, reply| !reply.is_closed());
+        pending.insert(number, reply);
+        drop(pending);
+        outlet.send(Message::Request { id: Id::number(number), method: method.to_owned(), params });
+        answer
+    }
+
+    /// Takes the client's answer to a request of ours; answers nobody asked for are dropped.
+    pub fn answered(&self, id: &Id, answer: Result<Payload, Payload>) {
+        let reply = id.as_number().and_then(|number| self.pending.lock().remove(&number));
+        match reply {
+            Some(reply) => {
+                let _ = reply.send(answer);
+            }
+            None => tracing::debug!(session = %self.id, %id, "an answer nobody asked for"),
+        }
+    }
+
+    /// Notes that a request of the client runs. `notifications/cancelled` notifies the returned handle.
+    pub fn began(&self, id: &Id) -> Arc<Notify> {
+        let stop = Arc::new(Notify::new());
+        self.running.lock().insert(id.clone(), stop.clone());
+        stop
+    }
+
+    /// Notes that a request of the client has been answered.
+    pub fn finished(&self, id: &Id) {
+        self.running.lock().remove(id);
+    }
+
+    /// The client cancels a request of its own. Unknown ones are ignored, as the cancellation page says.
+    pub fn cancel(&self, id: &Id) {
+        if let Some(stop) = self.running.lock().get(id) {
+            stop.notify_one();
+        }
+    }
+
+    /// A `tasks/result` of this session waits on this stream: the task's questions go there.
+    pub fn result_opened(self: &Arc<Self>, task: TaskId, outlet: Outlet) -> OpenResult {
+        let serial = self.next_request.fetch_add(1, Ordering::Relaxed);
+        self.results.lock().entry(task).or_default().push((serial, outlet));
+        self.streams_changed.notify_waiters();
+        OpenResult { session: self.clone(), task, serial }
+    }
+
+    /// The stream of a waiting `tasks/result`, if there is one.
+    pub fn result_stream(&self, task: &TaskId) -> Option<Outlet> {
+        self.results.lock().get(task)?.last().map(|(_, outlet)| outlet.clone())
+    }
+
+    /// The client has seen that the task wants input.
+    pub fn tell(&self, task: TaskId) {
+        self.told.lock().entry(task).or_insert_with(Instant::now);
+        self.streams_changed.notify_waiters();
+    }
+
+    /// When the client first saw that the task wants input.
+    pub fn told_at(&self, task: &TaskId) -> Option<Instant> {
+        self.told.lock().get(task).copied()
+    }
+
+    /// The task's questions are answered; a later round is a new one.
+    pub fn untell(&self, task: &TaskId) {
+        self.told.lock().remove(task);
+    }
+
+    /// Claims the task's questions for one courier of this session; `false` if there is one.
+    pub fn claim_courier(&self, task: TaskId) -> bool {
+        self.couriers.lock().insert(task)
+    }
+
+    /// The courier is done.
+    pub fn release_courier(&self, task: &TaskId) {
+        self.couriers.lock().remove(task);
+        self.untell(task);
+        self.touch();
+    }
+
+    /// The client subscribes to a resource, or no longer does.
+    pub fn subscribe(&self, uri: &str, on: bool) {
+        let mut subscribed = self.subscribed.lock();
+        if on {
+            subscribed.insert(uri.to_owned());
+        } else {
+            subscribed.remove(uri);
+        }
+    }
+
+    /// Whether the client subscribed to the resource a notification names.
+    pub fn is_subscribed(&self, params: Option<&Payload>) -> bool {
+        let uri = params.and_then(|params| {
+            let object = RawObject::parse(params.as_str()).ok()?;
+            serde_json::from_str::<String>(object.get("uri")?.get()).ok()
+        });
+        uri.is_some_and(|uri| self.subscribed.lock().contains(&uri))
+    }
+
+    /// Resolves when a stream opens or a client learns something. Enable it before looking.
+    pub fn streams_changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.streams_changed.notified()
+    }
+
+    /// Ends the session: its streams close, its requests of ours get no answer, its couriers stop.
+    pub fn end(&self) {
+        self.general.lock().outlet = None;
+        self.pending.lock().clear();
+        for stop in self.running.lock().values() {
+            stop.notify_one();
+        }
+        self.ended.send_replace(true);
+    }
+
+    /// Resolves when the session has ended.
+    pub async fn ended(&self) {
+        // The sender lives in this very session, so waiting cannot fail.
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+}
+
+/// A waiting `tasks/result`; dropping it says that it waits no longer.
+#[derive(Debug)]
+pub struct OpenResult {
+    session: Arc<Session>,
+    task: TaskId,
+    serial: u64,
+}
+
+impl Drop for OpenResult {
+    fn drop(&mut self) {
+        let mut results = self.session.results.lock();
+        if let Some(open) = results.get_mut(&self.task) {
+            open.retain(|(serial, _)| *serial != self.serial);
+            if open.is_empty() {
+                results.remove(&self.task);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Upstream servers: connecting to them, keeping them up, knowing their tools.
+
+mod catalog;
+pub mod in_process;
+mod runner;
+mod supervise;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use taskgate_client::session::{Lane, Session};
+use taskgate_wire::RpcError;
+use tokio::sync::{broadcast, watch};
+
+use crate::policy::UpstreamSpec;
+
+pub use catalog::Catalog;
+pub use runner::{McpRunner, Request};
+
+/// One upstream server and its connection.
+pub struct Upstream {
+    spec: UpstreamSpec,
+    state: watch::Receiver<State>,
+    catalog: RwLock<Arc<Catalog>>,
+    changes: broadcast::Sender<Change>,
+}
+
+/// Whether an upstream can be called.
+#[derive(Clone)]
+pub enum State {
+    /// Being connected for the first time.
+    Starting,
+    /// Connected, and its tools are known.
+    Up(Session),
+    /// Gone; it is being restarted after a pause.
+    Restarting(Arc<str>),
+    /// Gone again and again; it is still tried, but rarely.
+    CrashLoop(Arc<str>),
+}
+
+/// Something an upstream says that belongs to no call.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The notification's method.
+    pub method: String,
+    /// Its params, without any subscription id.
+    pub params: Option<taskgate_task::Payload>,
+}
+
+/// How long a call waits for an upstream that has never been up yet.
+const FIRST_START: Duration = Duration::from_secs(30);
+
+impl Upstream {
+    /// Connects in the background and keeps the connection up until the handle is dropped.
+    pub fn start(spec: UpstreamSpec) -> Arc<Upstream> {
+        let (sender, state) = watch::channel(State::Starting);
+        let (changes, _) = broadcast::channel(256);
+        let upstream =
+            Arc::new(Upstream { spec, state, catalog: RwLock::default(), changes: changes.clone() });
+        tokio::spawn(supervise::keep_up(Arc::downgrade(&upstream), sender));
+        upstream
+    }
+
+    /// What is configured for it.
+    pub fn spec(&self) -> &UpstreamSpec {
+        &self.spec
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// The connection. Waits while it is started for the first time; fails at once while it is down.
+    pub async fn session(&self) -> Result<Session, RpcError> {
+        let mut state = self.state.clone();
+        let known = tokio::time::timeout(
+            FIRST_START,
+            state.wait_for(|state| !matches!(state, State::Starting)),
+        );
+        let down = |why: &str| {
+            Err(RpcError::internal(format!("The server {:?} is not available: {why}", self.spec.name)))
+        };
+        match known.await {
+            Err(_) => down("it did not start in time"),
+            Ok(Err(_)) => down("it was shut down"),
+            Ok(Ok(state)) => match &*state {
+                State::Up(session) => Ok(session.clone()),
+                State::Restarting(why) | State::CrashLoop(why) => down(why),
+                State::Starting => down("it is starting"),
+            },
+        }
+    }
+
+    /// Where it stands now.
+    pub fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// The tools it had when they were last listed.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.read().clone()
+    }
+
+    /// Lists the tools anew.
+    pub async fn refresh_tools(&self) -> Result<Arc<Catalog>, RpcError> {
+        let session = self.session().await?;
+        let catalog = Arc::new(Catalog::fetch(&session, lane(&session, true)).await?);
+        *self.catalog.write() = catalog.clone();
+        Ok(catalog)
+    }
+
+    /// What it says from now on that belongs to no call.
+    pub fn changes(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+}
+
+/// The lane to use for a caller of either generation: its own if the upstream has it, else the other one.
+pub fn lane(session: &Session, stateless: bool) -> Lane {
+    let lanes = session.lanes();
+    let (first, second) =
+        if stateless { (lanes.modern, lanes.legacy) } else { (lanes.legacy, lanes.modern) };
+    // A session always has at least one lane: opening it fails otherwise.
+    first.or(second).unwrap_or(Lane::Legacy(taskgate_wire::Version::NEWEST_WITH_SESSION))
+}

@@ -1,0 +1,238 @@
+use std::sync::Weak;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use taskgate_client::session::{CallEvent, CallFailure, CallOptions, QuestionReply, Session};
+use taskgate_engine::{Ending, Report, Runner, Work};
+use taskgate_task::{InvalidPayload, Outcome, Payload, Question, Round};
+use taskgate_wire::{RawObject, RpcError};
+
+use super::{Upstream, lane};
+
+/// A request to an upstream, as it is kept with its task.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Request {
+    /// The method; `tools/call` for a task.
+    pub method: String,
+    /// The params as the caller sent them, with the upstream's own name for the tool.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub params: Option<Payload>,
+    /// Whether the caller speaks 2026-07-28 or later.
+    pub stateless: bool,
+    /// The caller's capabilities.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub capabilities: Option<Payload>,
+    /// Who asks; questions of the upstream that could belong to several callers are refused.
+    pub caller: String,
+}
+
+/// Runs requests on an upstream.
+pub struct McpRunner(pub Weak<Upstream>);
+
+/// What a result decides here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResultShape<'a> {
+    #[serde(borrow, default)]
+    result_type: Option<&'a RawValue>,
+    #[serde(default)]
+    is_error: Option<bool>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    input_requests: Option<RawObject<'a>>,
+    #[serde(borrow, default)]
+    request_state: Option<&'a RawValue>,
+}
+
+/// Questions that arrive together are asked together: this long after the first one, others may join it.
+const TOGETHER: Duration = Duration::from_millis(10);
+
+impl Runner for McpRunner {
+    fn run(&self, work: Work, report: Report) -> BoxFuture<'static, Ending> {
+        let upstream = self.0.clone();
+        Box::pin(async move {
+            let session = match upstream.upgrade() {
+                Some(upstream) => upstream.session().await,
+                None => Err(RpcError::internal("The gateway is shutting down")),
+            };
+            let request = serde_json::from_str::<Request>(work.description.as_str())
+                .map_err(|error| RpcError::internal(format!("The stored request cannot be read: {error}")));
+            match session.and_then(|session| Ok((session, request?))) {
+                Ok((session, request)) => call(&session, request, work.round, &report).await,
+                Err(error) => failed(error.to_payload(), error.message),
+            }
+        })
+    }
+}
+
+/// Makes the call and sees it through.
+async fn call(session: &Session, request: Request, round: Option<Round>, report: &Report) -> Ending {
+    let params = match round {
+        None => Ok(request.params),
+        Some(round) => with_answers(request.params.as_ref(), &round).map(Some),
+    };
+    let params = match params {
+        Ok(params) => params,
+        Err(error) => return failed_with(&error.to_string()),
+    };
+    let options = CallOptions {
+        owner: Some(request.caller),
+        capabilities: request.capabilities,
+        client_info: None,
+    };
+    let lane = lane(session, request.stateless);
+    let mut call = session.call(lane, &request.method, params.as_ref().map(Payload::as_raw), options);
+    let mut answers = FuturesUnordered::new();
+    let mut asked = 0usize;
+    let mut waiting: Vec<(Question, QuestionReply)> = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            event = call.next() => match event {
+                CallEvent::Progress(raw) => report.progress(progress_line(&raw), raw),
+                CallEvent::Log(raw) => report.log(raw),
+                CallEvent::Question(question) => {
+                    asked += 1;
+                    let key = format!("{}-{asked}", question.method.split('/').next().unwrap_or("question"));
+                    let shown = Question { key, method: question.method, params: question.params };
+                    waiting.push((shown, question.reply));
+                }
+                CallEvent::QuestionWithdrawn { .. } | CallEvent::Notification { .. } => {}
+                CallEvent::Done(Ok(result)) => return ended(result),
+                CallEvent::Done(Err(CallFailure::Rpc(error))) => {
+                    let summary = message_of(&error);
+                    return failed(error, summary);
+                }
+                CallEvent::Done(Err(failure)) => return failed_with(&failure.to_string()),
+            },
+            () = tokio::time::sleep(TOGETHER), if !waiting.is_empty() => {
+                let (questions, replies): (Vec<_>, Vec<_>) = waiting.drain(..).unzip();
+                match report.ask(questions).await {
+                    Ok(receivers) => {
+                        for (receiver, reply) in receivers.into_iter().zip(replies) {
+                            answers.push(async move { (receiver.await, reply) });
+                        }
+                    }
+                    // The task has ended meanwhile; dropping the replies refuses the questions.
+                    Err(error) => tracing::debug!(%error, "a question came too late"),
+                }
+            }
+            Some((answer, reply)) = answers.next() => match answer {
+                // `null` stands for a requestor that could not answer.
+                Ok(answer) if answer != Payload::null() => reply.answer(answer),
+                _ => reply.refuse(RpcError::internal("The client did not answer the question").to_payload()),
+            },
+        }
+    }
+}
+
+/// The request again, with the answers and the state the upstream asked to get back.
+fn with_answers(params: Option<&Payload>, round: &Round) -> Result<Payload, InvalidPayload> {
+    let mut object = params.map(|params| RawObject::parse(params.as_str())).transpose()?.unwrap_or_default();
+    let mut answers = RawObject::default();
+    for (key, answer) in &round.answers {
+        answers.set(key, answer.as_raw().to_owned());
+    }
+    object.set("inputResponses", answers.to_raw()?);
+    if round.state == Payload::null() {
+        object.remove("requestState");
+    } else {
+        object.set("requestState", round.state.as_raw().to_owned());
+    }
+    object.to_payload()
+}
+
+fn ended(result: Payload) -> Ending {
+    let shape: ResultShape = match serde_json::from_str(result.as_str()) {
+        Ok(shape) => shape,
+        Err(error) => return failed_with(&format!("The server's result cannot be read: {error}")),
+    };
+    let kind = shape.result_type.map_or("\"complete\"", RawValue::get);
+    if kind == "\"input_required\"" {
+        let questions = shape.input_requests.iter().flat_map(RawObject::iter);
+        let questions = questions.map(|(key, request)| question(key, request)).collect::<Result<Vec<_>, _>>();
+        let state = shape.request_state.map_or_else(Payload::null, Payload::from_raw);
+        return match questions {
+            Ok(questions) => Ending::Asked { questions, state, raw: result },
+            Err(error) => failed_with(&format!("The server's questions cannot be read: {error}")),
+        };
+    }
+    if kind != "\"complete\"" {
+        // "A resultType of any value unrecognized by the client MUST be considered invalid."
+        return failed_with(&format!("The server answered with an unknown resultType: {kind}"));
+    }
+    let is_error = shape.is_error == Some(true);
+    let summary = if is_error { shape.content.and_then(first_text) } else { None };
+    Ending::Finished(Outcome::Result { body: result, is_error, summary })
+}
+
+fn question(key: &str, request: &RawValue) -> Result<Question, InvalidPayload> {
+    #[derive(Deserialize)]
+    struct Shape {
+        method: String,
+        #[serde(default)]
+        params: Option<Payload>,
+    }
+    let shape: Shape = serde_json::from_str(request.get())?;
+    Ok(Question { key: key.to_owned(), method: shape.method, params: shape.params })
+}
+
+fn failed(body: Payload, summary: String) -> Ending {
+    Ending::Finished(Outcome::Error { body, summary })
+}
+
+fn failed_with(message: &str) -> Ending {
+    failed(RpcError::internal(message).to_payload(), message.to_owned())
+}
+
+fn message_of(error: &Payload) -> String {
+    #[derive(Deserialize)]
+    struct Shape {
+        message: String,
+    }
+    serde_json::from_str::<Shape>(error.as_str())
+        .map_or_else(|_| "The server answered with an error.".to_owned(), |shape| shape.message)
+}
+
+/// The first text of a result's content, short enough for a status line.
+fn first_text(content: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Block {
+        #[serde(default)]
+        text: Option<String>,
+    }
+    let blocks: Vec<Block> = serde_json::from_str(content.get()).ok()?;
+    let text = blocks.into_iter().find_map(|block| block.text)?;
+    Some(match text.char_indices().nth(300) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    })
+}
+
+/// Progress as a line for people: the message, else how far of how much.
+fn progress_line(raw: &Payload) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Shape<'a> {
+        #[serde(default)]
+        message: Option<String>,
+        #[serde(borrow, default)]
+        progress: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        total: Option<&'a RawValue>,
+    }
+    let shape: Shape = serde_json::from_str(raw.as_str()).ok()?;
+    let far = match (shape.progress, shape.total) {
+        (Some(progress), Some(total)) => Some(format!("{}/{}", progress.get(), total.get())),
+        (Some(progress), None) => Some(progress.get().to_owned()),
+        (None, _) => None,
+    };
+    match (shape.message, far) {
+        (Some(message), _) if !message.is_empty() => Some(message),
+        (_, far) => far.map(|far| format!("Progress: {far}")),
+    }
+}

@@ -1,0 +1,255 @@
+//! Requests: the members of their params that decide something.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use taskgate_task::{InvalidTtl, Payload, TaskId};
+
+use crate::jsonrpc::RpcError;
+use crate::meta::Meta;
+use crate::raw::RawObject;
+
+/// The members of a request's `params` that decide something here, found in one pass over the text.
+/// Everything else stays in the raw text and is passed on from there.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Params<'a> {
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    uri: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    task: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    task_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    cursor: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    input_responses: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    request_state: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    notifications: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    request_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    protocol_version: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    capabilities: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// A `tools/call`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallTool {
+    /// The tool as the caller names it.
+    pub name: String,
+    /// `params.task` of 2025-11-25: the caller wants a task. Always `None` in 2026-07-28, where the field is unknown.
+    pub task: Option<TaskRequest>,
+    /// Answers to the questions of an earlier, unfinished answer (2026-07-28, multi round-trip requests).
+    pub answers: Option<Vec<(String, Payload)>>,
+    /// The state that came with those questions.
+    pub request_state: Option<String>,
+}
+
+/// What a 2025-11-25 caller asks for its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TaskRequest {
+    /// The wanted time to live; `None` leaves it to us.
+    pub ttl: Option<Duration>,
+}
+
+/// What a `subscriptions/listen` wants to hear of.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listen {
+    /// Changes of the tool list.
+    #[serde(default)]
+    pub tools_list_changed: bool,
+    /// Changes of the prompt list.
+    #[serde(default)]
+    pub prompts_list_changed: bool,
+    /// Changes of the resource list.
+    #[serde(default)]
+    pub resources_list_changed: bool,
+    /// Changes of these resources.
+    #[serde(default)]
+    pub resource_subscriptions: Vec<String>,
+    /// Changes of these tasks (SEP-2663).
+    #[serde(default)]
+    pub task_ids: Option<Vec<String>>,
+}
+
+impl<'a> Params<'a> {
+    /// Reads `params`. Absent params read as an empty object.
+    pub fn parse(params: Option<&'a Payload>) -> Result<Params<'a>, RpcError> {
+        match params {
+            None => Ok(Params::default()),
+            Some(params) => serde_json::from_str(params.as_str())
+                .map_err(|error| RpcError::invalid_params(format!("Invalid params: {error}"))),
+        }
+    }
+
+    /// `_meta`, with the members known here.
+    pub fn meta(&self) -> Result<Meta<'a>, RpcError> {
+        match self.meta {
+            None => Ok(Meta::default()),
+            Some(meta) => serde_json::from_str(meta.get())
+                .map_err(|error| RpcError::invalid_params(format!("Invalid params: _meta: {error}"))),
+        }
+    }
+
+    /// Whether there is a `_meta` at all.
+    pub fn has_meta(&self) -> bool {
+        self.meta.is_some()
+    }
+
+    /// `name`.
+    pub fn name(&self) -> Result<Cow<'a, str>, RpcError> {
+        string("name", self.name)
+    }
+
+    /// `uri`.
+    pub fn uri(&self) -> Result<Cow<'a, str>, RpcError> {
+        string("uri", self.uri)
+    }
+
+    /// `arguments`, untouched.
+    pub fn arguments(&self) -> Option<&'a RawValue> {
+        self.arguments
+    }
+
+    /// `taskId` as text. Whether it names a task is another question.
+    pub fn task_id(&self) -> Result<Cow<'a, str>, RpcError> {
+        string("taskId", self.task_id)
+    }
+
+    /// `taskId` read as an id of ours. A text that cannot be one gets the same answer as an unknown id.
+    pub fn task(&self) -> Result<TaskId, RpcError> {
+        TaskId::parse(&self.task_id()?).map_err(|_| RpcError::unknown_task())
+    }
+
+    /// `cursor`, if given.
+    pub fn cursor(&self) -> Result<Option<Cow<'a, str>>, RpcError> {
+        self.cursor.map(|raw| string("cursor", Some(raw))).transpose()
+    }
+
+    /// `requestId`, untouched.
+    pub fn request_id(&self) -> Option<&'a RawValue> {
+        self.request_id
+    }
+
+    /// `protocolVersion` of an `initialize`.
+    pub fn protocol_version(&self) -> Result<Cow<'a, str>, RpcError> {
+        string("protocolVersion", self.protocol_version)
+    }
+
+    /// `capabilities` of an `initialize`.
+    pub fn capabilities(&self) -> Option<&'a RawValue> {
+        self.capabilities
+    }
+
+    /// `requestState`, if given.
+    pub fn request_state(&self) -> Result<Option<String>, RpcError> {
+        self.request_state.map(|raw| string("requestState", Some(raw)).map(Cow::into_owned)).transpose()
+    }
+
+    /// `inputResponses`: a map; `None` if absent or null.
+    pub fn input_responses(&self) -> Result<Option<Vec<(String, Payload)>>, RpcError> {
+        let Some(raw) = self.input_responses else { return Ok(None) };
+        let map = RawObject::parse(raw.get())
+            .map_err(|_| RpcError::invalid_params("Invalid params: inputResponses must be an object"))?;
+        Ok(Some(map.iter().map(|(key, value)| (key.to_owned(), Payload::from_raw(value))).collect()))
+    }
+
+    /// `params.task` of 2025-11-25. An object asks for a task; `ttl` must be a whole number of milliseconds from 0 up, or null.
+    pub fn task_request(&self) -> Result<Option<TaskRequest>, RpcError> {
+        let Some(raw) = self.task else { return Ok(None) };
+        let wrong = |what: &str| RpcError::invalid_params(format!("Invalid params: task{what}"));
+        let task = RawObject::parse(raw.get()).map_err(|_| wrong(" must be an object"))?;
+        let ttl = task.get("ttl").map_or(Ok(None), read_ttl);
+        Ok(Some(TaskRequest { ttl: ttl.map_err(|error| wrong(&format!(".ttl: {error}")))? }))
+    }
+
+    /// The filter of a `subscriptions/listen`.
+    pub fn listen(&self) -> Result<Listen, RpcError> {
+        let Some(raw) = self.notifications else {
+            return Err(RpcError::invalid_params("Invalid params: notifications is missing"));
+        };
+        serde_json::from_str(raw.get())
+            .map_err(|error| RpcError::invalid_params(format!("Invalid params: notifications: {error}")))
+    }
+}
+
+fn string<'a>(name: &str, raw: Option<&'a RawValue>) -> Result<Cow<'a, str>, RpcError> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    let raw = raw.ok_or_else(|| RpcError::invalid_params(format!("Invalid params: {name} is missing")))?;
+    let Text(text) = serde_json::from_str(raw.get())
+        .map_err(|_| RpcError::invalid_params(format!("Invalid params: {name} must be a string")))?;
+    Ok(text)
+}
+
+/// Absent and null leave the ttl to us; numbers beyond any real lifetime are clamped later, where the policy is known.
+fn read_ttl(raw: &RawValue) -> Result<Option<Duration>, InvalidTtl> {
+    if raw.get() == "null" {
+        return Ok(None);
+    }
+    if let Ok(millis) = raw.get().parse::<u64>() {
+        return Ok(Some(Duration::from_millis(millis)));
+    }
+    let number: f64 = serde_json::from_str(raw.get()).map_err(|_| InvalidTtl)?;
+    if number < 0.0 || number.fract() != 0.0 {
+        return Err(InvalidTtl);
+    }
+    // The cast saturates, which is the clamp that is wanted for absurd numbers.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    Ok(Some(Duration::from_millis(number as u64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(text: &str) -> Result<Option<TaskRequest>, RpcError> {
+        let params = Payload::parse(text.to_owned()).expect("JSON");
+        Params::parse(Some(&params))?.task_request()
+    }
+
+    /// SEMANTICS, Lifetime: each odd ttl has its defined answer.
+    #[test]
+    fn every_ttl_has_a_defined_answer() {
+        let millis = |text| task(text).map(|request| request.and_then(|r| r.ttl).map(|ttl| ttl.as_millis() as u64));
+        assert_eq!(task("{}"), Ok(None));
+        assert_eq!(millis(r#"{"task":{}}"#), Ok(None));
+        assert_eq!(millis(r#"{"task":{"ttl":null}}"#), Ok(None));
+        assert_eq!(millis(r#"{"task":{"ttl":0}}"#), Ok(Some(0)));
+        assert_eq!(millis(r#"{"task":{"ttl":60000}}"#), Ok(Some(60_000)));
+        assert_eq!(millis(r#"{"task":{"ttl":6e4}}"#), Ok(Some(60_000)));
+        assert_eq!(millis(r#"{"task":{"ttl":1e300}}"#), Ok(Some(u64::MAX)));
+        for bad in ["-1", "1.5", "\"60000\"", "true", "{}", "[]", "1e999"] {
+            let text = format!(r#"{{"task":{{"ttl":{bad}}}}}"#);
+            assert_eq!(task(&text).map_err(|error| error.code.number()), Err(-32602), "{bad}");
+        }
+        assert!(task(r#"{"task":true}"#).is_err());
+        assert!(task(r#"{"task":null}"#).is_err());
+    }
+
+    #[test]
+    fn task_ids_that_cannot_be_ours_are_unknown_and_other_types_are_wrong() {
+        let text = |text: &str| Payload::parse(text.to_owned()).expect("JSON");
+        let answer = |payload: &Payload| Params::parse(Some(payload)).and_then(|params| params.task());
+        assert_eq!(answer(&text(r#"{"taskId":"no-such-task"}"#)), Err(RpcError::unknown_task()));
+        assert_eq!(answer(&text(r#"{"taskId":7}"#)).map_err(|e| e.message), Err("Invalid params: taskId must be a string".into()));
+        assert_eq!(answer(&text("{}")).map_err(|e| e.message), Err("Invalid params: taskId is missing".into()));
+    }
+}

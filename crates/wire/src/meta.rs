@@ -1,0 +1,118 @@
+//! What is known of `_meta`.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The `_meta` key that ties a message to a task (2025-11-25).
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// The `_meta` key of the text a host may hand to its model at once (2025-11-25).
+pub const IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
+/// The `_meta` key that names the subscription a notification belongs to (2026-07-28).
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// The `_meta` key with the server's name and version (2026-07-28).
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The `_meta` key with the version of a request (2026-07-28).
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The `_meta` key with the client's capabilities (2026-07-28).
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The `_meta` key with the client's name (2026-07-28).
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// The name of the tasks extension (SEP-2663).
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// What is known of a request's `_meta`; everything else stays in the raw text.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub struct Meta<'a> {
+    /// Where to send progress.
+    #[serde(borrow, default, rename = "progressToken")]
+    pub progress_token: Option<&'a RawValue>,
+    /// The request's protocol version.
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
+    pub protocol_version: Option<&'a RawValue>,
+    /// What the client can do, as far as this request goes.
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
+    pub client_capabilities: Option<&'a RawValue>,
+    /// From which level on log messages are wanted.
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
+    pub log_level: Option<&'a RawValue>,
+}
+
+/// The client capabilities that decide something here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// Can be asked for input by form.
+    pub elicitation: bool,
+    /// Can be sent to a URL for input.
+    pub elicitation_url: bool,
+    /// Can be asked for a model's answer.
+    pub sampling: bool,
+    /// Can be asked for its roots.
+    pub roots: bool,
+    /// Declares the tasks extension (counts under 2026-07-28 and later only).
+    pub tasks_extension: bool,
+}
+
+#[derive(Deserialize)]
+struct Shape<'a> {
+    #[serde(borrow, default)]
+    elicitation: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    sampling: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    roots: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    extensions: Option<Extensions<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Extensions<'a> {
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/tasks")]
+    tasks: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Elicitation<'a> {
+    #[serde(borrow, default)]
+    form: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    url: Option<&'a RawValue>,
+}
+
+impl Capabilities {
+    /// Everything, for callers whose capabilities are not ours to restrict.
+    pub const ALL: Capabilities =
+        Capabilities { elicitation: true, elicitation_url: true, sampling: true, roots: true, tasks_extension: true };
+
+    /// Reads a capabilities object; `None` if it is not an object or a known member has the wrong type.
+    pub fn parse(raw: &RawValue) -> Option<Self> {
+        if !raw.get().starts_with('{') {
+            return None;
+        }
+        let shape: Shape = serde_json::from_str(raw.get()).ok()?;
+        let (form, url) = match shape.elicitation {
+            None => (false, false),
+            Some(raw) => {
+                let modes: Elicitation = serde_json::from_str(raw.get()).ok()?;
+                // An empty object means form mode (2025-11-25, elicitation).
+                (modes.form.is_some() || modes.url.is_none(), modes.url.is_some())
+            }
+        };
+        Some(Capabilities {
+            elicitation: form,
+            elicitation_url: url,
+            sampling: shape.sampling.is_some(),
+            roots: shape.roots.is_some(),
+            tasks_extension: shape.extensions.is_some_and(|extensions| extensions.tasks.is_some()),
+        })
+    }
+
+    /// Whether a client with these can be asked a question of this kind; the name of what is missing otherwise.
+    pub fn allow(&self, method: &str) -> Result<(), &'static str> {
+        match method {
+            crate::method::ELICIT if !self.elicitation && !self.elicitation_url => Err("elicitation"),
+            crate::method::SAMPLE if !self.sampling => Err("sampling"),
+            crate::method::ROOTS_LIST if !self.roots => Err("roots"),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! JSON objects whose members stay raw text.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use taskgate_task::{InvalidPayload, Payload};
+
+/// A JSON object whose members are kept as raw text and in order, so that one of them can be added, changed or
+/// removed while the others stay byte for byte what they were.
+#[derive(Debug, Clone, Default)]
+pub struct RawObject<'a>(Vec<(Cow<'a, str>, Cow<'a, RawValue>)>);
+
+impl<'a> RawObject<'a> {
+    /// Reads an object.
+    pub fn parse(text: &'a str) -> Result<Self, InvalidPayload> {
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// The member with this name; the last one, should there be several.
+    pub fn get(&self, name: &str) -> Option<&RawValue> {
+        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| &**value)
+    }
+
+    /// Sets a member: in its place if it exists, at the end otherwise.
+    pub fn set(&mut self, name: &'a str, value: Box<RawValue>) {
+        let value = Cow::Owned(value);
+        match self.0.iter_mut().find(|(key, _)| key == name) {
+            Some(member) => member.1 = value,
+            None => self.0.push((Cow::Borrowed(name), value)),
+        }
+    }
+
+    /// Adds a member at the end, under a name of its own.
+    pub fn push(&mut self, name: String, value: Box<RawValue>) {
+        self.0.push((Cow::Owned(name), Cow::Owned(value)));
+    }
+
+    /// Removes a member.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|(key, _)| key != name);
+    }
+
+    /// The members.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// How many members.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The object as text.
+    pub fn to_raw(&self) -> Result<Box<RawValue>, InvalidPayload> {
+        Ok(serde_json::value::to_raw_value(self)?)
+    }
+
+    /// The object as a payload.
+    pub fn to_payload(&self) -> Result<Payload, InvalidPayload> {
+        Ok(self.to_raw()?.into())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<'a>(std::marker::PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
+            type Value = RawObject<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut members = Vec::with_capacity(8);
+                while let Some(Key(key)) = map.next_key()? {
+                    members.push((key, Cow::Borrowed(map.next_value::<&'de RawValue>()?)));
+                }
+                Ok(RawObject(members))
+            }
+        }
+        deserializer.deserialize_map(Members(std::marker::PhantomData))
+    }
+}
+
+/// A member's name, borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Serialize for RawObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_touched_stays_byte_for_byte() {
+        let text = r#"{"a":1.0,"b":{"x":[1e3, -0]},"c":"\u00e9"}"#;
+        let mut object = RawObject::parse(text).expect("object");
+        object.set("b", RawValue::TRUE.to_owned());
+        object.set("d", RawValue::NULL.to_owned());
+        assert_eq!(object.to_raw().expect("raw").get(), r#"{"a":1.0,"b":true,"c":"\u00e9","d":null}"#);
+        object.remove("b");
+        object.remove("d");
+        assert_eq!(object.to_raw().expect("raw").get(), r#"{"a":1.0,"c":"\u00e9"}"#);
+    }
+}

@@ -1,0 +1,21 @@
+//! The three tools of the benchmark, in a plain rmcp handler behind taskgate: `echo` is never a task, `instant` and
+//! `sleep` always are.
+//!
+//! `cargo run --release --example bench -- --listen 127.0.0.1:8000 --single-user --store tasks.db`
+#![forbid(unsafe_code)]
+
+#[path = "../serve.rs"]
+mod serve;
+mod tools;
+
+use taskgate_gateway::{Gateway, ToolPolicy};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let builder = Gateway::builder()
+        .upstream(tools::BenchTools::new())
+        .tool("echo", ToolPolicy::never())
+        .tool("instant", ToolPolicy::always())
+        .tool("sleep", ToolPolicy::always());
+    serve::run(builder).await
+}

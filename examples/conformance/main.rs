@@ -1,0 +1,32 @@
+//! Every fixture of the official conformance suite, in a plain rmcp handler that knows nothing of tasks, behind taskgate.
+//!
+//! `cargo run --release --example conformance -- --listen 127.0.0.1:8000 --single-user --store tasks.db`, or
+//! `--stdio` instead of `--listen` to be started by a client.
+#![forbid(unsafe_code)]
+
+mod fixtures;
+#[path = "../serve.rs"]
+mod serve;
+
+use std::time::Duration;
+
+use taskgate_gateway::{Gateway, ToolPolicy};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let quick = ToolPolicy { poll_interval: Duration::from_millis(500), ..ToolPolicy::default() };
+    let always = ToolPolicy { poll_interval: Duration::from_millis(500), ..ToolPolicy::always() };
+    let never = ToolPolicy::never();
+    let optional = |inline_for| ToolPolicy { inline_for, ..quick.clone() };
+    let builder = Gateway::builder()
+        .upstream(fixtures::Fixtures::new())
+        .policy(never)
+        .tool("slow_compute", optional(Duration::ZERO))
+        .tool("protocol_error_job", optional(Duration::ZERO))
+        .tool("failing_job", always.clone())
+        .tool("confirm_delete", always.clone())
+        .tool("multi_input", always)
+        // Asks before it works: the question is answered on the spot, the work afterwards becomes a task.
+        .tool("test_tool_with_task", optional(Duration::from_millis(200)));
+    serve::run(builder).await
+}
