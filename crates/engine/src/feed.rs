@@ -56,7 +56,7 @@ impl Feed {
         for id in &ids {
             followers.by_task.entry(*id).or_default().push((number, sender.clone()));
         }
-        Following { feed: self.clone(), number, ids, news }
+        Following { feed: self.clone(), number, ids, news, _sender: sender }
     }
 
     /// Whether anyone follows this task; lets a store skip making the news.
@@ -82,6 +82,8 @@ pub struct Following {
     number: u64,
     ids: Vec<TaskId>,
     news: mpsc::UnboundedReceiver<News>,
+    /// Keeps the queue open for a follower that follows nothing: it waits for ever instead of hearing an end.
+    _sender: mpsc::UnboundedSender<News>,
 }
 
 impl Following {

@@ -48,6 +48,9 @@ pub struct Round {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Inputs {
     asked: Vec<Asked>,
+    /// How many rounds there were. A round may have no question: then the work only wants to be called again.
+    #[serde(default)]
+    rounds: u32,
     /// Set while nothing runs: what the next attempt needs besides the answers.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     resume: Option<Payload>,
@@ -61,7 +64,7 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<P
 impl Inputs {
     /// Whether nothing was ever asked.
     pub fn is_empty(&self) -> bool {
-        self.asked.is_empty()
+        self.rounds == 0
     }
 
     /// The questions without an answer, in the order they were asked.
@@ -82,8 +85,7 @@ impl Inputs {
     /// What a new attempt continues from: the last round, if the work was parked with it and all its questions are answered.
     pub fn round(&self) -> Option<Round> {
         let state = self.resume.clone()?;
-        let last = self.asked.last()?.round;
-        let answers = self.asked.iter().filter(|asked| asked.round == last).map(|asked| {
+        let answers = self.asked.iter().filter(|asked| asked.round == self.rounds).map(|asked| {
             let key = asked.asker_key.as_ref().unwrap_or(&asked.key).clone();
             asked.answer.clone().map(|answer| (key, answer))
         });
@@ -92,7 +94,8 @@ impl Inputs {
 
     /// Adds a round of questions and returns their keys.
     pub(crate) fn ask(&mut self, questions: Vec<Question>, resume: Option<Payload>, now: Timestamp) -> Vec<String> {
-        let round = self.asked.last().map_or(1, |last| last.round + 1);
+        self.rounds += 1;
+        let round = self.rounds;
         self.resume = resume;
         let mut keys = Vec::with_capacity(questions.len());
         for question in questions {

@@ -132,12 +132,11 @@ impl Task {
                 let why = format!("{} asked", questions.len());
                 change.asked = change.task.inputs.ask(questions, resume, now);
                 change.task.status_message = None;
-                change.moved(self, Status::InputRequired, Who::Runner, now, why);
-                if change.task.inputs.open().next().is_none() {
-                    // A round without questions only wants to be called again.
-                    change.task.status = Status::Working;
-                    change.start = change.task.inputs.is_parked();
-                }
+                let nothing = change.task.inputs.open().next().is_none();
+                // A round without questions only wants to be called again.
+                let to = if nothing { Status::Working } else { Status::InputRequired };
+                change.start = nothing && change.task.inputs.is_parked();
+                change.moved(self, to, Who::Runner, now, why);
             }
             Step::Answer { answers } => {
                 let (taken, ignored) = change.task.inputs.answer(answers);

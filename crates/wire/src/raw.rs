@@ -25,13 +25,19 @@ impl<'a> RawObject<'a> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 
-    /// Sets a member: in its place if it exists, at the end otherwise.
+    /// Sets a member: in its place if it exists, at the end otherwise. Afterwards there is exactly one of this name, so
+    /// that no reader can find an older one.
     pub fn set(&mut self, name: &'a str, value: Box<RawValue>) {
-        let value = Cow::Owned(value);
-        match self.0.iter_mut().find(|(key, _)| key == name) {
-            Some(member) => member.1 = value,
-            None => self.0.push((Cow::Borrowed(name), value)),
-        }
+        let Some(place) = self.0.iter().position(|(key, _)| key == name) else {
+            self.0.push((Cow::Borrowed(name), Cow::Owned(value)));
+            return;
+        };
+        self.0[place].1 = Cow::Owned(value);
+        let mut index = 0;
+        self.0.retain(|(key, _)| {
+            index += 1;
+            index - 1 == place || key != name
+        });
     }
 
     /// Adds a member at the end, under a name of its own.
@@ -119,6 +125,9 @@ mod tests {
         assert_eq!(object.to_raw().expect("raw").get(), r#"{"a":1.0,"b":true,"c":"\u00e9","d":null}"#);
         object.remove("b");
         object.remove("d");
+        let mut twice = RawObject::parse(r#"{"a":1,"b":2,"a":3}"#).expect("object");
+        twice.set("a", RawValue::NULL.to_owned());
+        assert_eq!(twice.to_raw().expect("raw").get(), r#"{"a":null,"b":2}"#);
         assert_eq!(object.to_raw().expect("raw").get(), r#"{"a":1.0,"c":"\u00e9"}"#);
     }
 }

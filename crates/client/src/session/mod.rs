@@ -99,8 +99,8 @@ impl Session {
             },
             Lane::Legacy(_) => Stamp::Legacy,
         };
-        let kind = if method == method::LISTEN { Kind::Listen } else { Kind::Plain };
-        let task = if method == method::TASKS_RESULT { params.and_then(task_id) } else { None };
+        let kind = kind(method);
+        let task = if kind == Kind::Waiting { params.and_then(task_id) } else { None };
         Call::start(&self.line, method, kind, owner, task, |number| {
             params::stamp(params, number, &stamp)
                 .map(Some)
@@ -136,6 +136,21 @@ impl Session {
             control.stop();
             control.ended().await;
         }
+    }
+}
+
+/// What a method means for the questions that may come during it.
+fn kind(method: &str) -> Kind {
+    match method {
+        method::LISTEN => Kind::Listen,
+        method::TASKS_RESULT => Kind::Waiting,
+        method::PING
+        | method::SET_LEVEL
+        | method::TASKS_GET
+        | method::TASKS_LIST
+        | method::TASKS_CANCEL
+        | method::TASKS_UPDATE => Kind::Quiet,
+        _ => Kind::Plain,
     }
 }
 

@@ -33,9 +33,9 @@ pub(super) fn stamp(
         };
         match stamp {
             Stamp::Modern { version, info, capabilities } => {
-                meta.set(meta::PROTOCOL_VERSION, to_raw_value(version.as_str())?);
-                meta.set(meta::CLIENT_INFO, (*info).to_owned());
-                meta.set(meta::CLIENT_CAPABILITIES, (*capabilities).to_owned());
+                put(&mut meta, meta::PROTOCOL_VERSION, to_raw_value(version.as_str())?);
+                put(&mut meta, meta::CLIENT_INFO, (*info).to_owned());
+                put(&mut meta, meta::CLIENT_CAPABILITIES, (*capabilities).to_owned());
             }
             Stamp::Legacy => {
                 for key in [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, LOG_LEVEL] {
@@ -43,11 +43,20 @@ pub(super) fn stamp(
                 }
             }
         }
-        meta.set(PROGRESS_TOKEN, to_raw_value(&token)?);
+        put(&mut meta, PROGRESS_TOKEN, to_raw_value(&token)?);
         meta.to_raw()?
     };
-    object.set(META, meta);
+    put(&mut object, META, meta);
     object.to_payload()
+}
+
+/// Sets a member. Should the caller have written it more than once, only ours remains: which of them counts is up to
+/// the reader, and a token or an identity must not depend on it.
+fn put<'a>(object: &mut RawObject<'a>, name: &'a str, value: Box<RawValue>) {
+    if object.iter().filter(|(key, _)| *key == name).count() > 1 {
+        object.remove(name);
+    }
+    object.set(name, value);
 }
 
 #[cfg(test)]
@@ -80,5 +89,13 @@ mod tests {
         assert!(text.as_str().contains(r#""io.modelcontextprotocol/logLevel":"debug""#));
         assert!(text.as_str().contains(r#"clientInfo":{"name":"c","version":"1"}"#));
         assert!(stamp(Some(&raw("[1]")), 1, &Stamp::Legacy).is_err());
+    }
+
+    #[test]
+    fn what_is_written_twice_is_not_smuggled_past() {
+        let params =
+            raw(r#"{"_meta":{"progressToken":1},"a":1,"_meta":{"progressToken":2,"progressToken":3}}"#);
+        let text = stamp(Some(&params), 9, &Stamp::Legacy).expect("object");
+        assert_eq!(text.as_str(), r#"{"a":1,"_meta":{"progressToken":9}}"#);
     }
 }

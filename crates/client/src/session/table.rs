@@ -34,6 +34,11 @@ pub(super) struct Entry {
 pub(super) enum Kind {
     /// Questions and log messages can belong to it.
     Plain,
+    /// Waits for the result of a task. Questions of that task name it (2025-11-25), so one that names none is only
+    /// its if nothing else could be meant.
+    Waiting,
+    /// Bookkeeping, during which nothing is asked.
+    Quiet,
     /// Part of opening the session. Never cancelled: `initialize` must not be, and a server that awaits it may end
     /// at the sight of any other notification.
     Opening,
@@ -93,30 +98,27 @@ impl Table {
             return Err(Unattributed::TooMany);
         }
         if let Some(number) = origin {
-            let known = self.calls.get(&number).is_some_and(|entry| entry.kind == Kind::Plain);
-            return if known { Ok(number) } else { Err(Unattributed::NoCall) };
+            return if self.calls.contains_key(&number) { Ok(number) } else { Err(Unattributed::NoCall) };
         }
         if let Some(task) = task {
             let waiting = self.calls.iter().filter(|(_, entry)| entry.task.as_deref() == Some(task));
             return waiting.map(|(number, _)| *number).max().ok_or(Unattributed::NoCall);
         }
-        let mut newest: Option<(u64, &Entry)> = None;
-        let mut same_owner = true;
-        let mut count = 0_usize;
-        for (number, entry) in &self.calls {
-            if entry.kind != Kind::Plain {
-                continue;
-            }
-            count += 1;
-            same_owner &= entry.owner.is_some() && newest.is_none_or(|(_, other)| other.owner == entry.owner);
-            if newest.is_none_or(|(other, _)| other < *number) {
-                newest = Some((*number, entry));
-            }
+        match self.guess(Kind::Plain) {
+            Err(Unattributed::NoCall) => self.guess(Kind::Waiting),
+            found => found,
         }
-        match newest {
-            None => Err(Unattributed::NoCall),
-            Some((number, _)) if count == 1 || same_owner => Ok(number),
-            Some(_) => Err(Unattributed::Ambiguous),
+    }
+
+    /// The only call of a kind, or the newest one if they all have the same owner.
+    fn guess(&self, kind: Kind) -> Result<u64, Unattributed> {
+        let calls = || self.calls.iter().filter(|(_, entry)| entry.kind == kind);
+        let (newest, entry) = calls().max_by_key(|(number, _)| **number).ok_or(Unattributed::NoCall)?;
+        let alone = calls().nth(1).is_none();
+        if alone || (entry.owner.is_some() && calls().all(|(_, other)| other.owner == entry.owner)) {
+            Ok(*newest)
+        } else {
+            Err(Unattributed::Ambiguous)
         }
     }
 

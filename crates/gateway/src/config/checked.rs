@@ -19,7 +19,7 @@ use crate::policy::{Settings, StorePlace, ToolPolicy};
 pub use place::parse_store_place;
 pub use policy::parse_task_mode;
 pub use server::check_single_user;
-pub use upstream::{UpstreamServer, UpstreamConfig, check_name};
+pub use upstream::{UpstreamConfig, UpstreamServer, check_name};
 
 /// Where `listen` is not written: only programs on this machine can connect.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8000));

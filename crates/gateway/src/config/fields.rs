@@ -99,7 +99,9 @@ fn hint(key: &str, value: &DeValue<'_>) -> Option<String> {
             Some("write each word as a string of its own: [\"npx\", \"-y\", \"some-server\"]".to_owned())
         }
         ("listen", DeValue::Integer(port)) => Some(format!("write the address, too: \"127.0.0.1:{port}\"")),
-        ("allowed_hosts" | "allowed_origins", DeValue::String(_)) => Some("write it in brackets: [\"…\"]".to_owned()),
+        ("allowed_hosts" | "allowed_origins", DeValue::String(_)) => {
+            Some("write it in brackets: [\"…\"]".to_owned())
+        }
         ("upstream", DeValue::Table(_)) => {
             Some("write [[upstream]], with two brackets on each side".to_owned())
         }

@@ -7,7 +7,7 @@ use taskgate_client::transport::stdio::StdioCommand;
 use taskgate_task::WorkClass;
 use toml::Value;
 
-use super::checked::{Config, UpstreamServer, UpstreamConfig};
+use super::checked::{Config, UpstreamConfig, UpstreamServer};
 use super::duration::{format_duration, format_size};
 use crate::policy::{Speak, StorePlace, TaskMode, ToolPolicy};
 

@@ -110,7 +110,12 @@ impl Gateway {
                 key: question.key.clone(),
                 method: question.method.clone(),
             };
-            let able = session.negotiated().is_some_and(|n| n.capabilities.allow(&question.method).is_ok());
+            // The record at hand may be older than an answer that was just taken. Answers are committed before their
+            // question is let go of, so a record read after the claim is new enough.
+            let open = self.0.engine.get(session.owner(), task.id).is_ok_and(|now| {
+                now.inputs.open().any(|open| open.key == question.key)
+            });
+            let able = open && session.negotiated().is_some_and(|n| n.capabilities.allow(&question.method).is_ok());
             if able {
                 let params = related(question.params.as_ref(), task.id);
                 asked.push((asking, session.request(outlet, &question.method, Some(params))));

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use taskgate_client::session::{CallEvent, CallOptions, Heard, Lane, OpenOptions, Session};
+use taskgate_client::session::{CallEvent, CallOptions, Heard, Lane, OpenError, OpenOptions, Session};
 use taskgate_client::transport::stdio;
 use taskgate_task::Payload;
 use taskgate_wire::raw::RawObject;
@@ -68,7 +68,17 @@ async fn connect(upstream: &Upstream) -> Result<(Session, Catalog), String> {
     if spec.speak == Speak::Session {
         options.prefer = Version::NEWEST_WITH_SESSION;
     }
-    let session = Session::open(link, options).await.map_err(|error| error.to_string())?;
+    let opened = match Session::open(link, options.clone()).await {
+        // Some servers of before 2026-07-28 end when they are asked something before `initialize`: start
+        // again and do not ask.
+        Err(OpenError::ClosedOnProbe { .. }) if let UpstreamKind::Process(command) = &spec.kind => {
+            options.prefer = Version::NEWEST_WITH_SESSION;
+            let link = stdio::spawn(command).map_err(|error| format!("cannot start {:?}: {error}", command.program))?;
+            Session::open(link, options).await
+        }
+        opened => opened,
+    };
+    let session = opened.map_err(|error| error.to_string())?;
     let catalog = Catalog::fetch(&session, lane(&session, true)).await.map_err(|error| error.message)?;
     Ok((session, catalog))
 }

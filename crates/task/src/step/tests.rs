@@ -102,6 +102,20 @@ fn a_parked_round_survives_and_starts_a_new_attempt_when_answered() {
     assert_eq!(begun.task.step(Step::Begin, START).err(), Some(Refusal::NotStartable));
 }
 
+#[test]
+fn a_round_without_questions_is_carried_on_at_once() {
+    let young = task(WorkClass::Live);
+    let first = young.step(ask(&["k"], Some("1")), START).expect("ask").task;
+    let first = first.step(answer(&["k"]), START).expect("answer").task;
+    let again = first.step(Step::Begin, START).expect("begin").task;
+    let empty = Step::Ask { fence: 2, questions: Vec::new(), resume: Some(payload("2")) };
+    let asked = again.step(empty, START).expect("ask nothing");
+    assert_eq!((asked.task.status, asked.start), (Status::Working, true));
+    assert_eq!(asked.event.map(|event| event.to), Some(Status::Working));
+    let round = asked.task.step(Step::Begin, START).expect("begin").round.expect("round");
+    assert_eq!((round.state, round.answers.len()), (payload("2"), 0));
+}
+
 /// Case 2: a running task outlives its ttl, and the ttl told to the requestor grows with it.
 #[test]
 fn the_ttl_of_a_running_task_grows_and_its_outcome_is_kept_for_the_whole_retention() {

@@ -111,6 +111,23 @@ async fn a_question_of_a_task_goes_to_who_waits_for_that_task() {
     assert_eq!(refusal(&mut server).await.0, -32603);
 }
 
+/// Waiting for a task takes minutes; it must not make every other caller's question ambiguous in the meantime.
+#[tokio::test]
+async fn bookkeeping_and_waiting_do_not_make_a_question_ambiguous() {
+    let (session, mut server) = legacy(8).await;
+    let params = json(r#"{"taskId":"one"}"#);
+    let start = |method: &str| session.call(LEGACY, method, Some(params.as_raw()), CallOptions::default());
+    let (mut waiting, _get) = (start("tasks/result"), start("tasks/get"));
+    server.request().await;
+    server.request().await;
+    server.ask(5, "elicitation/create", ASK, None).await;
+    question(&mut waiting).await;
+    server.next().await;
+    let [mut plain] = calls(&session, &mut server, [Some("a")]).await;
+    server.ask(6, "elicitation/create", ASK, None).await;
+    assert_eq!(question(&mut plain).await.id, Id::number(6));
+}
+
 #[tokio::test]
 async fn a_withdrawn_question_can_no_longer_be_answered() {
     let (session, mut server) = legacy(8).await;

@@ -7,6 +7,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -23,7 +24,7 @@ use tail::Tail;
 const QUEUE: usize = 256;
 
 /// How to start a server.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct StdioCommand {
     /// The program, looked up in `PATH`.
     pub program: String,
@@ -59,6 +60,19 @@ impl StdioCommand {
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.args = args.into_iter().map(Into::into).collect();
         self
+    }
+}
+
+impl fmt::Debug for StdioCommand {
+    /// Arguments and values of variables may be secrets, so only their number and names are shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.env.iter().map(|(name, _)| name).collect();
+        f.debug_struct("StdioCommand")
+            .field("program", &self.program)
+            .field("args", &self.args.len())
+            .field("env", &names)
+            .field("cwd", &self.cwd)
+            .finish_non_exhaustive()
     }
 }
 

@@ -54,8 +54,7 @@ impl ProcessControl {
 
     /// Starts stopping it: stdin is closed, then after a grace each comes SIGTERM and SIGKILL to the whole group.
     pub fn stop(&self) {
-        self.stop
-            .send_if_modified(|stop| std::mem::replace(stop, (*stop).max_with(Stop::Gently)) == Stop::No);
+        ask(&self.stop);
     }
 
     /// Kills the whole group at once.
@@ -73,10 +72,15 @@ impl ProcessControl {
     }
 }
 
-impl Stop {
-    fn max_with(self, other: Stop) -> Stop {
-        if self == Stop::No { other } else { self }
-    }
+/// Asks for a stop, unless one was asked for already.
+fn ask(stop: &watch::Sender<Stop>) {
+    stop.send_if_modified(|stop| {
+        let first = *stop == Stop::No;
+        if first {
+            *stop = Stop::Gently;
+        }
+        first
+    });
 }
 
 /// The supervisor went away with its runtime.
@@ -157,7 +161,7 @@ impl Process {
 
     /// Stops the process: close stdin, wait, SIGTERM, wait, SIGKILL.
     async fn end(&mut self) -> Option<ExitStatus> {
-        self.stop.send_if_modified(|stop| std::mem::replace(stop, stop.max_with(Stop::Gently)) == Stop::No);
+        ask(&self.stop);
         for terminate in [false, true] {
             if terminate {
                 self.group.terminate();

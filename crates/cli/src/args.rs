@@ -1,0 +1,180 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use taskgate_gateway::{StorePlace, TaskMode, check_name, limits, parse_store_place, parse_task_mode};
+
+use crate::exit_code;
+
+/// Durable tasks for MCP servers that know nothing of them.
+///
+/// taskgate stands in front of an MCP server. A call that takes long becomes a task: the client gets a handle at once
+/// and fetches the result later, even after a crash of client or gateway. The server needs no change.
+///
+/// Logs go to stderr; the variable TASKGATE_LOG says how much, such as "taskgate=debug".
+#[derive(Debug, Parser)]
+#[command(name = "taskgate", version, after_help = exit_code::HELP, subcommand_required = true)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve one or more MCP servers over HTTP.
+    Serve(Serve),
+    /// Be a stdio MCP server in front of another one: a desktop host changes one line of its configuration.
+    Wrap(Wrap),
+    /// Say whether a configuration file is valid, and show every problem at its line.
+    Check(Check),
+}
+
+/// `taskgate serve`.
+#[derive(Debug, clap::Args)]
+pub struct Serve {
+    /// The configuration file. Without it a small demo server is served, for this machine only.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The address to listen on, instead of the configured one.
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+    /// Where tasks are kept, instead of the configured place: a path, sqlite:PATH or memory.
+    #[arg(long, value_name = "PLACE", value_parser = store_place)]
+    pub store: Option<StorePlace>,
+    /// Treat all callers as one and the same user, who can list all tasks. For loopback addresses only.
+    #[arg(long)]
+    pub single_user: bool,
+}
+
+/// `taskgate wrap`.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "taskgate wrap [OPTIONS] -- CMD [ARGS]...")]
+pub struct Wrap {
+    /// Where tasks are kept: a path, sqlite:PATH or memory. By default a file for this very command in the user's
+    /// state directory. While another wrap has the file, one with a number in its name is used.
+    #[arg(long, value_name = "PLACE", value_parser = store_place)]
+    pub store: Option<StorePlace>,
+    /// When a call becomes a task: auto (when it takes long), always or never.
+    #[arg(long, value_name = "MODE", default_value = "auto", value_parser = task_mode)]
+    pub tasks: TaskMode,
+    /// With auto: how long a call may take before it becomes a task.
+    #[arg(long, value_name = "TIME", value_parser = inline_for)]
+    pub inline_for: Option<Duration>,
+    /// A name for the server: in logs, in stored tasks and for its file. Keep it, as stored tasks refer to it.
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub name: Option<String>,
+    /// The mode of a single tool, such as `crawl=always`. Can be given several times.
+    #[arg(long = "tool", value_name = "NAME=MODE", value_parser = tool_mode)]
+    pub tools: Vec<ToolMode>,
+    /// The server's program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+/// `taskgate check`.
+#[derive(Debug, clap::Args)]
+pub struct Check {
+    /// The configuration file.
+    pub file: PathBuf,
+    /// Print the file with every default filled in, and the values of variables hidden.
+    #[arg(long)]
+    pub print: bool,
+}
+
+/// The mode of a single tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolMode {
+    /// The tool's name.
+    pub tool: String,
+    /// When its calls become tasks.
+    pub mode: TaskMode,
+}
+
+fn store_place(text: &str) -> Result<StorePlace, String> {
+    parse_store_place(text)
+}
+
+fn task_mode(text: &str) -> Result<TaskMode, String> {
+    parse_task_mode(text).map_err(|_| "write auto, always or never".to_owned())
+}
+
+fn inline_for(text: &str) -> Result<Duration, String> {
+    let range = limits::INLINE_FOR;
+    range.parse(text).map_err(|wrong| format!("it {wrong}; write {}", range.allowed()))
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match check_name(text) {
+        Ok(()) => Ok(text.to_owned()),
+        Err(wrong) => Err(format!("it {wrong}; write 1 to 64 letters, digits, \"_\", \".\" and \"-\"")),
+    }
+}
+
+fn tool_mode(text: &str) -> Result<ToolMode, String> {
+    // A tool's name may hold an equals sign, a mode cannot.
+    match text.rsplit_once('=') {
+        Some((tool, mode)) if !tool.is_empty() => {
+            Ok(ToolMode { tool: tool.to_owned(), mode: task_mode(mode)? })
+        }
+        _ => Err("write the tool's name, \"=\" and auto, always or never".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn wrap(words: &[&str]) -> Result<Wrap, clap::Error> {
+        let args = Args::try_parse_from(["taskgate", "wrap"].iter().chain(words))?;
+        match args.command {
+            Command::Wrap(wrap) => Ok(wrap),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn what_follows_the_dashes_belongs_to_the_wrapped_command() {
+        let parsed =
+            wrap(&["--inline-for", "500ms", "--tool", "a=b=never", "--", "npx", "-y", "--tasks", "x"]);
+        let parsed = parsed.expect("parses");
+        assert_eq!(parsed.command, ["npx", "-y", "--tasks", "x"]);
+        assert_eq!((parsed.tasks, parsed.inline_for), (TaskMode::Auto, Some(Duration::from_millis(500))));
+        assert_eq!(parsed.tools, [ToolMode { tool: "a=b".to_owned(), mode: TaskMode::Never }]);
+    }
+
+    #[test]
+    fn the_dashes_may_be_left_out() {
+        let parsed = wrap(&["--tasks", "always", "npx", "--store", "x"]).expect("parses");
+        assert_eq!(parsed.command, ["npx", "--store", "x"]);
+        assert_eq!((parsed.tasks, parsed.store), (TaskMode::Always, None));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_code_for_it() {
+        for words in [
+            &["--"][..],
+            &["--tasks", "sometimes", "--", "x"],
+            &["--inline-for", "2", "--", "x"],
+            &["--inline-for", "2h", "--", "x"],
+            &["--name", "a b", "--", "x"],
+            &["--tool", "always", "--", "x"],
+            &["--tool", "=always", "--", "x"],
+            &["--store", "postgres://x", "--", "x"],
+        ] {
+            let error = wrap(words).expect_err("is refused");
+            assert_eq!(error.exit_code(), i32::from(exit_code::ExitCode::Invalid.number()), "{words:?}");
+        }
+    }
+}

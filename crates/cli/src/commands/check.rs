@@ -1,0 +1,59 @@
+//! `taskgate check`: is this configuration valid, and what does it say?
+
+use taskgate_gateway::{Config, TaskMode, UpstreamConfig, UpstreamServer, format_duration};
+
+use crate::args::Check;
+use crate::exit_code::{ExitCode, Failure};
+use crate::store;
+
+/// Prints a summary, or the whole configuration, or fails with every problem.
+pub fn run(check: &Check) -> Result<(), Failure> {
+    let config = Config::load(&check.file)
+        .map_err(|errors| Failure::new(ExitCode::Invalid, format!("not valid\n\n{errors}")))?;
+    if check.print {
+        print!("{}", config.to_toml());
+    } else {
+        println!("{}: valid", check.file.display());
+        print!("{}", summary(&config));
+    }
+    Ok(())
+}
+
+fn summary(config: &Config) -> String {
+    let callers = if config.settings.single_user { "a single user" } else { "anonymous callers" };
+    let place = match &config.store {
+        Some(place) => store::shown(place),
+        // The file is valid all the same: what is missing is missing on this machine.
+        None => store::serve_place().map_or_else(
+            |failure| format!("no place here: {}", failure.message),
+            |place| format!("{} (default)", store::shown(&place)),
+        ),
+    };
+    let mut text = format!("  listens on  http://{}{}, for {callers}\n", config.listen, config.settings.path);
+    text += &format!("  keeps tasks in  {place}\n");
+    for upstream in &config.upstreams {
+        text += &format!("  upstream  {}\n", describe(upstream));
+    }
+    text
+}
+
+/// The arguments are left out: they are long, and may hold secrets.
+fn describe(upstream: &UpstreamConfig) -> String {
+    let server = match &upstream.server {
+        UpstreamServer::Command(command) => format!("runs {}", command.program),
+        UpstreamServer::Demo => "is the demo server".to_owned(),
+    };
+    let tasks = match upstream.policy.tasks {
+        TaskMode::Auto => {
+            format!("calls longer than {} become tasks", format_duration(upstream.policy.inline_for))
+        }
+        TaskMode::Always => "every call is a task".to_owned(),
+        TaskMode::Never => "no call is a task".to_owned(),
+    };
+    let own = match upstream.tools.len() {
+        0 => String::new(),
+        1 => ", 1 tool has its own settings".to_owned(),
+        count => format!(", {count} tools have their own settings"),
+    };
+    format!("{} {server}, {tasks}{own}", upstream.name)
+}

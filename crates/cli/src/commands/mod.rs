@@ -1,0 +1,5 @@
+//! One command, one file.
+
+pub mod check;
+pub mod serve;
+pub mod wrap;

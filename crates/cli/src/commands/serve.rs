@@ -1,0 +1,109 @@
+//! `taskgate serve`: the Streamable HTTP server in front of the configured upstreams.
+
+use std::net::SocketAddr;
+
+use taskgate_gateway::{Config, Gateway, StorePlace, check_single_user, in_process};
+use tokio::net::TcpListener;
+
+use crate::args::Serve;
+use crate::demo::Demo;
+use crate::exit_code::{ExitCode, Failure};
+use crate::shutdown::Shutdown;
+use crate::store;
+
+/// The configuration that is used without `--config`. It is the example file itself, so that the two cannot differ.
+const QUICKSTART: &str = include_str!("../../../../examples/quickstart.toml");
+
+/// Serves until a signal comes.
+pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
+    let config = configure(&args)?;
+    let place = match config.store.clone() {
+        Some(place) => place,
+        None => store::serve_place()?,
+    };
+    // The address comes before the upstreams: if it is taken, no server has been started in vain.
+    let listener =
+        TcpListener::bind(config.listen).await.map_err(|error| no_address(config.listen, &error))?;
+    let address = listener.local_addr().map_err(|error| no_address(config.listen, &error))?;
+    let mut builder = Gateway::builder().shared_store(store::open(&place)?).settings(config.settings.clone());
+    for upstream in &config.upstreams {
+        builder = builder.add(upstream.spec(|| in_process(Demo)));
+    }
+    let gateway = builder.build().await.map_err(|error| Failure::new(ExitCode::Failure, error))?;
+    eprintln!("{}", greeting(&config, address, &place));
+    let served = gateway.serve_http(listener, shutdown.begun()).await;
+    served.map_err(|error| Failure::new(ExitCode::Failure, format!("the HTTP server failed: {error}")))
+}
+
+/// The configuration with what the command line says put over it.
+fn configure(args: &Serve) -> Result<Config, Failure> {
+    let config = match &args.config {
+        Some(file) => Config::load(file),
+        None => Config::parse(QUICKSTART, "examples/quickstart.toml"),
+    };
+    let mut config = config.map_err(|errors| {
+        Failure::new(ExitCode::Invalid, format!("the configuration is not valid\n\n{errors}"))
+    })?;
+    config.listen = args.listen.unwrap_or(config.listen);
+    config.store = args.store.clone().or(config.store);
+    config.settings.single_user |= args.single_user;
+    if config.settings.single_user {
+        check_single_user(config.listen).map_err(|why| Failure::new(ExitCode::Invalid, why))?;
+    }
+    Ok(config)
+}
+
+fn no_address(listen: SocketAddr, error: &std::io::Error) -> Failure {
+    Failure::new(ExitCode::AddressUnavailable, format!("cannot listen on {listen}: {error}"))
+}
+
+/// The one line that tells a person what to do next.
+fn greeting(config: &Config, address: SocketAddr, place: &StorePlace) -> String {
+    let names: Vec<&str> = config.upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
+    let (path, place) = (&config.settings.path, store::shown(place));
+    format!("taskgate: serving {} at http://{address}{path}, tasks in {place}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args() -> Serve {
+        Serve { config: None, listen: None, store: None, single_user: false }
+    }
+
+    #[test]
+    fn without_a_file_the_demo_is_served_to_one_user_of_this_machine() {
+        let config = configure(&args()).expect("valid");
+        assert!(config.settings.single_user && config.listen.ip().is_loopback());
+        let place = StorePlace::Sqlite("/state/taskgate.db".into());
+        assert_eq!(
+            greeting(&config, config.listen, &place),
+            "taskgate: serving demo at http://127.0.0.1:8000/mcp, tasks in /state/taskgate.db"
+        );
+    }
+
+    #[test]
+    fn a_single_user_is_refused_where_others_can_connect() {
+        let listen = Some("0.0.0.0:8000".parse().expect("address"));
+        let failure = configure(&Serve { listen, ..args() }).expect_err("is refused");
+        assert_eq!(failure.code, ExitCode::Invalid);
+    }
+
+    #[test]
+    fn the_command_line_goes_before_the_file() {
+        let directory = tempfile::tempdir().expect("directory");
+        let file = directory.path().join("taskgate.toml");
+        let text = "listen = \"127.0.0.1:1\"\nstore = \"a.db\"\n[[upstream]]\nname = \"x\"\ndemo = true\n";
+        std::fs::write(&file, text).expect("write");
+        let written = configure(&Serve { config: Some(file.clone()), ..args() }).expect("valid");
+        assert_eq!(written.store, Some(StorePlace::Sqlite(directory.path().join("a.db"))));
+        assert!(!written.settings.single_user);
+        let listen = Some("127.0.0.1:2".parse().expect("address"));
+        let store = Some(StorePlace::Memory);
+        let config =
+            configure(&Serve { config: Some(file), listen, store, single_user: true }).expect("valid");
+        assert_eq!((config.listen.port(), config.store), (2, Some(StorePlace::Memory)));
+        assert!(config.settings.single_user);
+    }
+}

@@ -1,0 +1,57 @@
+//! `taskgate`: puts durable tasks in front of MCP servers that know nothing of them.
+
+mod args;
+mod commands;
+mod demo;
+mod exit_code;
+mod logging;
+mod shutdown;
+mod store;
+
+use std::time::Duration;
+
+use clap::Parser;
+
+use args::{Args, Command};
+use exit_code::{ExitCode, Failure};
+use shutdown::Shutdown;
+
+/// How long the end of the program waits for threads that may never end, such as one that reads stdin.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+fn main() -> std::process::ExitCode {
+    match run(Args::parse()) {
+        Ok(()) => ExitCode::Success.into(),
+        Err(Failure { code, message }) => {
+            eprintln!("taskgate: {message}");
+            code.into()
+        }
+    }
+}
+
+fn run(args: Args) -> Result<(), Failure> {
+    logging::start()?;
+    match args.command {
+        Command::Check(check) => commands::check::run(&check),
+        Command::Serve(serve) => block_on(async |shutdown| commands::serve::run(serve, shutdown).await),
+        Command::Wrap(wrap) => block_on(async |shutdown| commands::wrap::run(wrap, shutdown).await),
+    }
+}
+
+/// Runs a server until it ends by itself, or at once if the user insists.
+fn block_on(server: impl AsyncFnOnce(&Shutdown) -> Result<(), Failure>) -> Result<(), Failure> {
+    let cannot = |error| Failure::new(ExitCode::Failure, format!("cannot start: {error}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(cannot)?;
+    let result = runtime.block_on(async {
+        let shutdown = Shutdown::on_signals().map_err(cannot)?;
+        tokio::select! {
+            result = server(&shutdown) => result,
+            signal = shutdown.insisted() => {
+                Err(Failure::new(ExitCode::Killed(signal), "stopped at once; what was still running is left to the next start"))
+            }
+        }
+    });
+    // Whatever still runs is dropped here, and child processes are stopped by that.
+    runtime.shutdown_timeout(PATIENCE);
+    result
+}

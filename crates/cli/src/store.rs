@@ -1,0 +1,155 @@
+//! Where tasks are kept when nobody says where, and what to do when somebody else is there already.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use etcetera::BaseStrategy;
+use taskgate_gateway::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, StorePlace};
+
+use crate::exit_code::{ExitCode, Failure};
+
+/// How many wraps of one command can run at the same time. Each has a file of its own.
+const MOST_SIBLINGS: usize = 100;
+
+/// The file of `taskgate serve`.
+pub fn serve_place() -> Result<StorePlace, Failure> {
+    Ok(StorePlace::Sqlite(state_dir()?.join("taskgate.db")))
+}
+
+/// The file of `taskgate wrap`: the same one whenever the same name is given or, without a name, the same command.
+pub fn wrap_place(name: Option<&str>, command: &[String]) -> Result<StorePlace, Failure> {
+    let identity: Vec<&str> = match name {
+        Some(name) => vec!["name", name],
+        None => std::iter::once("command").chain(command.iter().map(String::as_str)).collect(),
+    };
+    Ok(StorePlace::Sqlite(state_dir()?.join(format!("wrap-{:016x}.db", fingerprint(&identity)))))
+}
+
+/// Opens the store.
+pub fn open(place: &StorePlace) -> Result<Arc<dyn Store>, Failure> {
+    try_open(place).map_err(unavailable)
+}
+
+/// Opens the store or, while another process has it, the first sibling of its file that is free. Says which it was.
+///
+/// A desktop host starts its servers without being asked, and often twice: it could do nothing about a refusal.
+pub fn open_or_sibling(place: StorePlace) -> Result<(Arc<dyn Store>, StorePlace), Failure> {
+    let mut candidate = place.clone();
+    for number in 2.. {
+        match (try_open(&candidate), &place) {
+            (Ok(store), _) => return Ok((store, candidate)),
+            (Err(error), StorePlace::Sqlite(path)) if is_locked(&error) && number <= MOST_SIBLINGS => {
+                let next = sibling(path, number);
+                tracing::warn!("{error}; trying {} instead", next.display());
+                candidate = StorePlace::Sqlite(next);
+            }
+            (Err(error), _) => return Err(unavailable(error)),
+        }
+    }
+    unreachable!("the numbers do not end before the siblings do")
+}
+
+/// The store's place for a message.
+pub fn shown(place: &StorePlace) -> String {
+    match place {
+        StorePlace::Sqlite(path) => path.display().to_string(),
+        StorePlace::Memory => "memory".to_owned(),
+    }
+}
+
+fn try_open(place: &StorePlace) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(match place {
+        StorePlace::Sqlite(path) => Arc::new(SqliteStore::open(SqliteOptions::new(path))?),
+        StorePlace::Memory => Arc::new(MemoryStore::new()),
+    })
+}
+
+fn unavailable(error: StoreError) -> Failure {
+    let help = if is_locked(&error) { "; choose another file with --store, or end that process" } else { "" };
+    Failure::new(ExitCode::StoreUnavailable, format!("{error}{help}"))
+}
+
+/// Whether another process has the file. The store says so in words only; a test below holds it to them.
+fn is_locked(error: &StoreError) -> bool {
+    matches!(error, StoreError::Failed(why) if why.contains("is open in another taskgate"))
+}
+
+/// `tasks.db` and 2 make `tasks-2.db`.
+fn sibling(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{number}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+fn state_dir() -> Result<PathBuf, Failure> {
+    let no_home = |error| {
+        Failure::new(ExitCode::StoreUnavailable, format!("{error}; say with --store where to keep tasks"))
+    };
+    let base = etcetera::choose_base_strategy().map_err(no_home)?;
+    // Not every system has a place for state.
+    Ok(base.state_dir().unwrap_or_else(|| base.data_dir()).join("taskgate"))
+}
+
+/// The FNV-1a hash of the words. It names files, so unlike the standard library's it must never change.
+fn fingerprint(words: &[&str]) -> u64 {
+    // No word can hold a zero byte, so the bytes say where a word ends.
+    let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_wrap_gets_a_sibling_and_the_file_again_once_it_is_free() {
+        let directory = tempfile::tempdir().expect("directory");
+        let place = StorePlace::Sqlite(directory.path().join("wrap.db"));
+        let (first, at) = open_or_sibling(place.clone()).expect("first");
+        assert_eq!(at, place);
+        let (second, at) = open_or_sibling(place.clone()).expect("second");
+        assert_eq!(at, StorePlace::Sqlite(directory.path().join("wrap-2.db")));
+        let (_third, at) = open_or_sibling(place.clone()).expect("third");
+        assert_eq!(at, StorePlace::Sqlite(directory.path().join("wrap-3.db")));
+        drop((first, second));
+        let (_again, at) = open_or_sibling(place.clone()).expect("again");
+        assert_eq!(at, place);
+    }
+
+    #[test]
+    fn a_server_refuses_a_store_that_another_has() {
+        let directory = tempfile::tempdir().expect("directory");
+        let place = StorePlace::Sqlite(directory.path().join("taskgate.db"));
+        let _held = open(&place).expect("first");
+        let failure = open(&place).err().expect("is refused");
+        assert_eq!(failure.code, ExitCode::StoreUnavailable);
+        assert!(failure.message.contains("--store"), "{}", failure.message);
+    }
+
+    #[test]
+    fn a_file_that_is_not_ours_has_no_siblings() {
+        let directory = tempfile::tempdir().expect("directory");
+        let file = directory.path().join("notes.txt");
+        std::fs::write(&file, "these are notes, not a database, and long enough to be looked at".repeat(9))
+            .expect("write");
+        let failure = open_or_sibling(StorePlace::Sqlite(file)).err().expect("is refused");
+        assert_eq!(failure.code, ExitCode::StoreUnavailable);
+        assert!(!directory.path().join("notes-2.txt").exists(), "no sibling was made");
+    }
+
+    #[test]
+    fn a_fingerprint_never_changes() {
+        assert_eq!(fingerprint(&["command", "npx", "-y", "some-server"]), 0xdfda_5f07_e06e_acca);
+        assert_ne!(fingerprint(&["a", "bc"]), fingerprint(&["ab", "c"]));
+    }
+
+    #[test]
+    fn the_number_stands_before_the_extension() {
+        assert_eq!(sibling(Path::new("/a/b.db"), 2), Path::new("/a/b-2.db"));
+        assert_eq!(sibling(Path::new("b"), 3), Path::new("b-3"));
+    }
+}
