@@ -7,9 +7,11 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Reads `--listen ADDR` or `--stdio`, `--single-user` and `--store FILE`, and serves.
-pub async fn run(builder: GatewayBuilder) -> Result<(), Box<dyn std::error::Error>> {
+pub async fn run(
+    builder: GatewayBuilder,
+    mut arguments: impl Iterator<Item = String>,
+) -> Result<(), Box<dyn std::error::Error>> {
     let (mut listen, mut store, mut single_user, mut stdio) = ("127.0.0.1:8000".to_owned(), None, false, false);
-    let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
@@ -36,7 +38,9 @@ pub async fn run(builder: GatewayBuilder) -> Result<(), Box<dyn std::error::Erro
     if stdio {
         gateway.serve_stdio(tokio::io::stdin(), tokio::io::stdout(), shutdown).await?;
     } else {
-        gateway.serve_http(TcpListener::bind(listen).await?, shutdown).await?;
+        let listener = TcpListener::bind(listen).await?;
+        eprintln!("serving at http://{}{}", listener.local_addr()?, gateway.settings().path);
+        gateway.serve_http(listener, shutdown).await?;
     }
     Ok(())
 }

@@ -17,5 +17,5 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .tool("echo", ToolPolicy::never())
         .tool("instant", ToolPolicy::always())
         .tool("sleep", ToolPolicy::always());
-    serve::run(builder).await
+    serve::run(builder, std::env::args().skip(1)).await
 }

@@ -1,7 +1,8 @@
 //! Every fixture of the official conformance suite, in a plain rmcp handler that knows nothing of tasks, behind taskgate.
 //!
 //! `cargo run --release --example conformance -- --listen 127.0.0.1:8000 --single-user --store tasks.db`, or
-//! `--stdio` instead of `--listen` to be started by a client.
+//! `--stdio` instead of `--listen` to be started by a client. With `--repeatable` a computation that a crash interrupts is
+//! run again, as a configured tool would be; without it such a task fails.
 #![forbid(unsafe_code)]
 
 mod fixtures;
@@ -10,10 +11,13 @@ mod serve;
 
 use std::time::Duration;
 
-use taskgate_gateway::{Gateway, ToolPolicy};
+use taskgate_gateway::{Gateway, ToolPolicy, WorkClass};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (repeatable, arguments): (Vec<_>, Vec<_>) =
+        std::env::args().skip(1).partition(|argument| argument == "--repeatable");
+    let class = (!repeatable.is_empty()).then_some(WorkClass::Repeatable);
     let quick = ToolPolicy { poll_interval: Duration::from_millis(500), ..ToolPolicy::default() };
     let always = ToolPolicy { poll_interval: Duration::from_millis(500), ..ToolPolicy::always() };
     let never = ToolPolicy::never();
@@ -21,12 +25,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let builder = Gateway::builder()
         .upstream(fixtures::Fixtures::new())
         .policy(never)
-        .tool("slow_compute", optional(Duration::ZERO))
+        .tool("slow_compute", ToolPolicy { class, ..optional(Duration::ZERO) })
         .tool("protocol_error_job", optional(Duration::ZERO))
         .tool("failing_job", always.clone())
         .tool("confirm_delete", always.clone())
         .tool("multi_input", always)
         // Asks before it works: the question is answered on the spot, the work afterwards becomes a task.
         .tool("test_tool_with_task", optional(Duration::from_millis(200)));
-    serve::run(builder).await
+    serve::run(builder, arguments.into_iter()).await
 }

@@ -1,1 +1,16 @@
+//! What the proof tests share: the programs they run, small MCP clients that see every byte, and waiting.
+//!
+//! Unpublished; nothing imports it. Everything here is blocking and panics with the reason when something is not as a
+//! test needs it.
 
+pub mod http;
+pub mod modern;
+pub mod peers;
+pub mod program;
+pub mod programs;
+pub mod session;
+pub mod stdio;
+pub mod wait;
+
+/// The extension that declares tasks from 2026-07-28 on.
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";

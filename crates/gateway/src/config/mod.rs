@@ -1,4 +1,4 @@
-//! The configuration file: what was written ([`raw`](self)), and what it means once it has been found valid.
+//! The configuration file: what was written, and what it means once it has been found valid.
 //!
 //! A file is read in two steps. First its tables become raw structs, with the place of every value; then these are
 //! checked and become the types the gateway works with. Both steps note whatever is wrong and go on, so that a file's

@@ -1,0 +1,61 @@
+//! The words of 2025-11-25 over HTTP: a session, and JSON answers.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+use crate::http::{Http, Response};
+use crate::modern::answer;
+
+/// A client with a session.
+pub struct Session {
+    http: Http,
+    id: String,
+}
+
+impl Session {
+    /// Opens a session at 2025-11-25.
+    pub fn open(address: SocketAddr) -> Session {
+        let mut http = Http::new(address);
+        let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": initialize("2025-11-25") });
+        let response = http.post(&[], &body.to_string()).expect("an answer to initialize");
+        answer(&response.body).unwrap_or_else(|error| panic!("initialize was refused: {error}"));
+        let id = response.header("mcp-session-id").expect("a session id").to_owned();
+        let mut session = Session { http, id };
+        let response = session.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        assert_eq!(response.status, 202, "{response:?}");
+        session
+    }
+
+    /// Posts a message and returns the answer as it came.
+    pub fn post(&mut self, message: &Value) -> Response {
+        let headers = [("Mcp-Session-Id", self.id.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+        self.http.post(&headers, &message.to_string()).unwrap_or_else(|error| panic!("no answer: {error}"))
+    }
+
+    /// Sends a request and returns the answer as it came. The same question has the same bytes each time.
+    pub fn ask(&mut self, method: &str, params: &Value) -> Response {
+        self.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
+    }
+
+    /// Sends a request and returns the result or the error.
+    pub fn call(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
+        answer(&self.ask(method, params).body)
+    }
+
+    /// Calls a tool as a task and returns the task's id.
+    pub fn create(&mut self, tool: &str, arguments: Value) -> String {
+        let params = json!({ "name": tool, "arguments": arguments, "task": {} });
+        let created = self.call("tools/call", &params).unwrap_or_else(|error| panic!("{tool}: {error}"));
+        created["task"]["taskId"].as_str().expect("an id").to_owned()
+    }
+}
+
+/// The params of `initialize` of a client that can do everything.
+pub fn initialize(version: &str) -> Value {
+    json!({
+        "protocolVersion": version,
+        "capabilities": { "elicitation": {}, "sampling": {} },
+        "clientInfo": { "name": "proof", "version": "1" },
+    })
+}
