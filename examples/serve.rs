@@ -11,7 +11,8 @@ pub async fn run(
     builder: GatewayBuilder,
     mut arguments: impl Iterator<Item = String>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let (mut listen, mut store, mut single_user, mut stdio) = ("127.0.0.1:8000".to_owned(), None, false, false);
+    let (mut listen, mut store, mut single_user, mut stdio) =
+        ("127.0.0.1:8000".to_owned(), None, false, false);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {

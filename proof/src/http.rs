@@ -1,6 +1,6 @@
 //! An HTTP/1.1 client of the plainest kind: one request after the other, the answer's bytes as they came.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use crate::wait;

@@ -48,7 +48,8 @@ impl Modern {
 
     /// Sends a request that must be answered, and returns the result or the error.
     pub fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
-        let response = self.ask(method, params).unwrap_or_else(|error| panic!("{method} got no answer: {error}"));
+        let response =
+            self.ask(method, params).unwrap_or_else(|error| panic!("{method} got no answer: {error}"));
         answer(&response.body)
     }
 
@@ -63,7 +64,8 @@ impl Modern {
     /// `tasks/get`.
     #[track_caller]
     pub fn get(&mut self, id: &str) -> Value {
-        self.call("tasks/get", json!({ "taskId": id })).unwrap_or_else(|error| panic!("{id} is lost: {error}"))
+        self.call("tasks/get", json!({ "taskId": id }))
+            .unwrap_or_else(|error| panic!("{id} is lost: {error}"))
     }
 
     /// Polls until the task has this status.

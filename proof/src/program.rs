@@ -18,8 +18,7 @@ impl Program {
     /// Starts it with a pipe on stderr; stdin and stdout stay as the command has them.
     pub fn start(mut command: Command) -> Program {
         command.stderr(Stdio::piped());
-        let mut child =
-            command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
         let stderr = BufReader::new(child.stderr.take().expect("stderr is a pipe"));
         let said = Arc::new(Mutex::new(String::new()));
         let heard = said.clone();
@@ -77,7 +76,8 @@ impl Program {
     #[track_caller]
     pub fn terminate(mut self) {
         signal(self.pid(), "TERM");
-        let status = wait::until("an end in good order", || self.child.try_wait().expect("it can be waited for"));
+        let status =
+            wait::until("an end in good order", || self.child.try_wait().expect("it can be waited for"));
         assert!(status.success(), "it ended with {status}:\n{}", self.said());
     }
 
@@ -110,11 +110,16 @@ pub fn processes_with(mark: &str) -> Vec<String> {
     });
     // A zombie has no command line any more: it is dead, only nobody has asked for its status yet.
     let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).filter(|line| line.contains(mark)).collect()
+    lines
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.contains(mark))
+        .collect()
 }
 
 /// Waits until no process has `mark` in its command line.
 #[track_caller]
 pub fn nothing_left_of(mark: &str) {
-    wait::until(&format!("the end of every process of {mark}"), || processes_with(mark).is_empty().then_some(()));
+    wait::until(&format!("the end of every process of {mark}"), || {
+        processes_with(mark).is_empty().then_some(())
+    });
 }

@@ -17,7 +17,8 @@ impl Session {
     /// Opens a session at 2025-11-25.
     pub fn open(address: SocketAddr) -> Session {
         let mut http = Http::new(address);
-        let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": initialize("2025-11-25") });
+        let body =
+            json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": initialize("2025-11-25") });
         let response = http.post(&[], &body.to_string()).expect("an answer to initialize");
         answer(&response.body).unwrap_or_else(|error| panic!("initialize was refused: {error}"));
         let id = response.header("mcp-session-id").expect("a session id").to_owned();

@@ -100,7 +100,8 @@ impl Pipe {
     /// Opens the session and returns what the server said of itself.
     #[track_caller]
     pub fn initialize(&mut self, version: &str) -> Value {
-        let said = self.in_session("initialize", session::initialize(version)).expect("initialize is accepted");
+        let said =
+            self.in_session("initialize", session::initialize(version)).expect("initialize is accepted");
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         said
     }
@@ -115,7 +116,8 @@ impl Pipe {
     #[track_caller]
     pub fn close(mut self) -> Vec<Value> {
         self.stdin = None;
-        let status = wait::until("the server's end", || self.program.child().try_wait().expect("can be waited for"));
+        let status =
+            wait::until("the server's end", || self.program.child().try_wait().expect("can be waited for"));
         assert!(status.success(), "it ended with {status}:\n{}", self.program.said());
         let mut rest: Vec<Value> = self.waiting.drain(..).collect();
         rest.extend(self.lines.iter());

@@ -82,6 +82,8 @@ impl Gateway {
     /// time, hands over the rest as the crash rules say.
     pub async fn drain(&self) {
         self.0.shutdown.send_replace(true);
+        // Calls that wait for answers cannot get them any more.
+        self.0.parked.clear();
         self.0.engine.drain(self.0.settings.drain_grace).await;
         self.0.sessions.end_all();
     }
@@ -149,7 +151,9 @@ impl Gateway {
         self.0.upstreams.iter().find_map(|upstream| {
             let catalog = upstream.catalog();
             let of = |own: &str| {
-                catalog.find(own).filter(|_| self.public_name(upstream, own).as_deref().unwrap_or(own) == name)
+                catalog
+                    .find(own)
+                    .filter(|_| self.public_name(upstream, own).as_deref().unwrap_or(own) == name)
             };
             let prefix = upstream.spec().prefix.as_deref().unwrap_or(upstream.name());
             let known = of(name).or_else(|| of(name.strip_prefix(prefix)?.strip_prefix('_')?))?;
@@ -163,7 +167,12 @@ impl Gateway {
     }
 
     /// What is needed to start a call of this tool.
-    pub(crate) fn launch(&self, target: &Target, owner: Owner, request: &Request) -> Result<Launch, RpcError> {
+    pub(crate) fn launch(
+        &self,
+        target: &Target,
+        owner: Owner,
+        request: &Request,
+    ) -> Result<Launch, RpcError> {
         let work = Payload::from_value(request).map_err(|error| RpcError::internal(error.to_string()))?;
         let class = match target.policy.class {
             Some(class) => class,

@@ -15,7 +15,8 @@ use crate::upstream::{Upstream, lane};
 impl Gateway {
     /// Passes a request on and its answer back. Questions of the upstream are put to the caller on the way.
     pub(crate) async fn relay(&self, caller: &Caller, request: &Request<'_>, out: &Outlet) -> Answer {
-        let upstream = self.upstream_for(request.method, caller.is_stateless()).await.map_err(|e| e.to_payload())?;
+        let upstream =
+            self.upstream_for(request.method, caller.is_stateless()).await.map_err(|e| e.to_payload())?;
         let target = Target {
             upstream,
             name: String::new(),

@@ -25,6 +25,11 @@ impl Outlet {
         self.0.send(message).is_ok()
     }
 
+    /// Whether the stream is gone.
+    pub fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
     /// Resolves when the stream is gone.
     pub async fn closed(&self) {
         self.0.closed().await;
@@ -54,6 +59,7 @@ pub struct Session {
     next_request: AtomicU64,
     pending: Mutex<HashMap<u64, oneshot::Sender<Result<Payload, Payload>>>>,
     running: Mutex<HashMap<Id, Arc<Notify>>>,
+    request_ended: Notify,
     results: Mutex<HashMap<TaskId, Vec<(u64, Outlet)>>>,
     told: Mutex<HashMap<TaskId, Instant>>,
     couriers: Mutex<HashSet<TaskId>>,
@@ -85,6 +91,7 @@ impl Session {
             next_request: AtomicU64::new(1),
             pending: Mutex::default(),
             running: Mutex::default(),
+            request_ended: Notify::new(),
             results: Mutex::default(),
             told: Mutex::default(),
             couriers: Mutex::default(),
@@ -159,7 +166,12 @@ impl Session {
 
     /// The general stream, if it is open.
     pub fn general(&self) -> Option<Outlet> {
-        self.general.lock().outlet.as_ref().map(|(_, outlet)| outlet.clone())
+        self.general
+            .lock()
+            .outlet
+            .as_ref()
+            .map(|(_, outlet)| outlet.clone())
+            .filter(|outlet| !outlet.is_closed())
     }
 
     /// Sends a notification on the general stream, or keeps it for the next one, within bounds.
@@ -216,6 +228,18 @@ impl Session {
     /// Notes that a request of the client has been answered.
     pub fn finished(&self, id: &Id) {
         self.running.lock().remove(id);
+        self.request_ended.notify_waiters();
+    }
+
+    /// Resolves when every request of the client has been answered.
+    pub async fn quiet(&self) {
+        loop {
+            let ended = self.request_ended.notified();
+            if self.running.lock().is_empty() {
+                return;
+            }
+            ended.await;
+        }
     }
 
     /// The client cancels a request of its own. Unknown ones are ignored, as the cancellation page says.
@@ -233,9 +257,12 @@ impl Session {
         OpenResult { session: self.clone(), task, serial }
     }
 
-    /// The stream of a waiting `tasks/result`, if there is one.
+    /// The stream of a waiting `tasks/result`, if there is one. The request itself may wait on although its client has
+    /// gone; then its stream takes nothing.
     pub fn result_stream(&self, task: &TaskId) -> Option<Outlet> {
-        self.results.lock().get(task)?.last().map(|(_, outlet)| outlet.clone())
+        let results = self.results.lock();
+        let mut open = results.get(task)?.iter().rev().map(|(_, outlet)| outlet);
+        open.find(|outlet| !outlet.is_closed()).cloned()
     }
 
     /// The client has seen that the task wants input.

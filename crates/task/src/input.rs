@@ -93,7 +93,12 @@ impl Inputs {
     }
 
     /// Adds a round of questions and returns their keys.
-    pub(crate) fn ask(&mut self, questions: Vec<Question>, resume: Option<Payload>, now: Timestamp) -> Vec<String> {
+    pub(crate) fn ask(
+        &mut self,
+        questions: Vec<Question>,
+        resume: Option<Payload>,
+        now: Timestamp,
+    ) -> Vec<String> {
         self.rounds += 1;
         let round = self.rounds;
         self.resume = resume;

@@ -18,7 +18,12 @@ pub struct LifetimePolicy {
 impl Default for LifetimePolicy {
     fn default() -> Self {
         const HOUR: Duration = Duration::from_secs(3600);
-        LifetimePolicy { run_limit: 24 * HOUR, idle_limit: None, retention: HOUR, max_retention: 7 * 24 * HOUR }
+        LifetimePolicy {
+            run_limit: 24 * HOUR,
+            idle_limit: None,
+            retention: HOUR,
+            max_retention: 7 * 24 * HOUR,
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Params<'a> {
     #[serde(borrow, default)]
     capabilities: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "_meta")]
-    meta: Option<&'a RawValue>,
+    meta: Option<Meta<'a>>,
 }
 
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
@@ -99,13 +99,9 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// `_meta`, with the members known here.
-    pub fn meta(&self) -> Result<Meta<'a>, RpcError> {
-        match self.meta {
-            None => Ok(Meta::default()),
-            Some(meta) => serde_json::from_str(meta.get())
-                .map_err(|error| RpcError::invalid_params(format!("Invalid params: _meta: {error}"))),
-        }
+    /// `_meta`, with the members known here. Absent, it has none.
+    pub fn meta(&self) -> Meta<'a> {
+        self.meta.unwrap_or_default()
     }
 
     /// Whether there is a `_meta` at all.
@@ -228,7 +224,8 @@ mod tests {
     /// SEMANTICS, Lifetime: each odd ttl has its defined answer.
     #[test]
     fn every_ttl_has_a_defined_answer() {
-        let millis = |text| task(text).map(|request| request.and_then(|r| r.ttl).map(|ttl| ttl.as_millis() as u64));
+        let millis =
+            |text| task(text).map(|request| request.and_then(|r| r.ttl).map(|ttl| ttl.as_millis() as u64));
         assert_eq!(task("{}"), Ok(None));
         assert_eq!(millis(r#"{"task":{}}"#), Ok(None));
         assert_eq!(millis(r#"{"task":{"ttl":null}}"#), Ok(None));
@@ -249,7 +246,13 @@ mod tests {
         let text = |text: &str| Payload::parse(text.to_owned()).expect("JSON");
         let answer = |payload: &Payload| Params::parse(Some(payload)).and_then(|params| params.task());
         assert_eq!(answer(&text(r#"{"taskId":"no-such-task"}"#)), Err(RpcError::unknown_task()));
-        assert_eq!(answer(&text(r#"{"taskId":7}"#)).map_err(|e| e.message), Err("Invalid params: taskId must be a string".into()));
-        assert_eq!(answer(&text("{}")).map_err(|e| e.message), Err("Invalid params: taskId is missing".into()));
+        assert_eq!(
+            answer(&text(r#"{"taskId":7}"#)).map_err(|e| e.message),
+            Err("Invalid params: taskId must be a string".into())
+        );
+        assert_eq!(
+            answer(&text("{}")).map_err(|e| e.message),
+            Err("Invalid params: taskId is missing".into())
+        );
     }
 }

@@ -80,8 +80,13 @@ struct Elicitation<'a> {
 
 impl Capabilities {
     /// Everything, for callers whose capabilities are not ours to restrict.
-    pub const ALL: Capabilities =
-        Capabilities { elicitation: true, elicitation_url: true, sampling: true, roots: true, tasks_extension: true };
+    pub const ALL: Capabilities = Capabilities {
+        elicitation: true,
+        elicitation_url: true,
+        sampling: true,
+        roots: true,
+        tasks_extension: true,
+    };
 
     /// Reads a capabilities object; `None` if it is not an object or a known member has the wrong type.
     pub fn parse(raw: &RawValue) -> Option<Self> {

@@ -160,7 +160,10 @@ mod tests {
             for_session(&tool, None, Some(TaskSupport::Optional)).expect("tool").as_str(),
             r#"{"name":"t","x":1.0,"execution":{"other":1,"taskSupport":"optional"}}"#
         );
-        assert_eq!(for_session(&raw(r#"{"name":"t"}"#), None, None).expect("tool").as_str(), r#"{"name":"t"}"#);
+        assert_eq!(
+            for_session(&raw(r#"{"name":"t"}"#), None, None).expect("tool").as_str(),
+            r#"{"name":"t"}"#
+        );
         assert_eq!(for_stateless(&tool, Some("p_t")).expect("tool").as_str(), r#"{"name":"p_t","x":1.0}"#);
     }
 

@@ -31,7 +31,8 @@ fn main() {
             Some(method) => answer(&id, method),
             None => {
                 let mut waiting = waiting.lock().expect("nobody panics with it");
-                if let Some(place) = waiting.iter().position(|(asked, _)| Some(asked.as_str()) == id.as_str()) {
+                if let Some(place) = waiting.iter().position(|(asked, _)| Some(asked.as_str()) == id.as_str())
+                {
                     let _ = waiting.remove(place).1.send(message["result"].clone());
                 }
             }
@@ -80,8 +81,10 @@ fn call(folder: &Path, waiting: &Waiting, id: &Value, params: &Value) {
             let (sender, answer) = channel();
             let asked = format!("ask {label}");
             waiting.lock().expect("nobody panics with it").push((asked.clone(), sender));
-            let params = json!({ "message": label, "requestedSchema": { "type": "object", "properties": {} } });
-            say(&json!({ "jsonrpc": "2.0", "id": asked, "method": "elicitation/create", "params": params }).to_string());
+            let params =
+                json!({ "message": label, "requestedSchema": { "type": "object", "properties": {} } });
+            say(&json!({ "jsonrpc": "2.0", "id": asked, "method": "elicitation/create", "params": params })
+                .to_string());
             let Ok(answer) = answer.recv() else { return };
             format!("{label} got {answer}")
         }

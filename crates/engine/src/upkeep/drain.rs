@@ -6,12 +6,13 @@ use taskgate_task::{Failure, Step, WorkClass};
 use crate::Engine;
 
 impl Engine {
-    /// Ends the process's work in good order: starts nothing new, lets what runs finish within `grace`, then hands over
+    /// Ends the process's work in good order: starts nothing new, lets what runs finish within `grace`,
+    /// calls that are no tasks included, then hands over
     /// the rest as the crash rules say. Work that may be repeated stays open for the next process, other work fails
     /// as interrupted.
     pub async fn drain(&self, grace: Duration) {
         self.0.draining.store(true, Ordering::Relaxed);
-        if tokio::time::timeout(grace, self.0.executor.idle()).await.is_ok() {
+        if tokio::time::timeout(grace, self.0.executor.quiet()).await.is_ok() {
             return;
         }
         for (id, fence) in self.0.executor.ids() {

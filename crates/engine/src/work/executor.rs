@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -15,7 +16,26 @@ use crate::{Engine, EngineError, StoreError};
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
     carried: Mutex<HashMap<TaskId, Arc<Carried>>>,
+    inline: AtomicUsize,
     changed: Notify,
+}
+
+/// Says that a call runs that is no task, for as long as it exists.
+pub(crate) struct Counted(Engine);
+
+impl Counted {
+    pub(crate) fn new(engine: &Engine) -> Self {
+        engine.0.executor.inline.fetch_add(1, Ordering::AcqRel);
+        Counted(engine.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let executor = &self.0.0.executor;
+        executor.inline.fetch_sub(1, Ordering::AcqRel);
+        executor.changed.notify_waiters();
+    }
 }
 
 /// One attempt in this process.
@@ -34,7 +54,8 @@ struct Answers {
     early: HashMap<String, Payload>,
 }
 
-/// Stops the attempt when dropped, unless it is to be kept.
+/// Stops the attempt when dropped, unless it is to be kept, and cancels its task if the store has it: nobody knows of
+/// it, and nobody works on it.
 pub(crate) struct Attempt {
     engine: Engine,
     id: TaskId,
@@ -51,6 +72,8 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.kept {
             self.engine.0.executor.stop(&self.id);
+            // The write is enqueued by the call, behind the creation.
+            drop(self.engine.0.store.apply(self.id, Step::Cancel, self.engine.now()));
         }
     }
 }
@@ -68,9 +91,18 @@ impl Executor {
 
     /// Resolves when nothing is carried.
     pub(crate) async fn idle(&self) {
+        self.until(|| self.len() == 0).await;
+    }
+
+    /// Resolves when nothing is carried and no call runs that is no task.
+    pub(crate) async fn quiet(&self) {
+        self.until(|| self.len() == 0 && self.inline.load(Ordering::Acquire) == 0).await;
+    }
+
+    async fn until(&self, is: impl Fn() -> bool) {
         loop {
             let changed = self.changed.notified();
-            if self.len() == 0 {
+            if is() {
                 return;
             }
             changed.await;

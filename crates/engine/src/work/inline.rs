@@ -2,10 +2,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use taskgate_task::{Lifetime, LifetimePolicy, NewTask, Owner, Payload, Task, WorkClass};
+use taskgate_task::{Lifetime, LifetimePolicy, NewTask, Outcome, Owner, Payload, Task, WorkClass};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use super::{AnswerTo, Ending, Report, Runner, Work};
+use super::{AnswerTo, Counted, Ending, Report, Runner, Work};
 use crate::{Engine, EngineError};
 
 /// What is needed to start work and, should it come to that, to make a task of it.
@@ -36,6 +37,9 @@ pub struct InlineCall {
     report: Report,
     events: mpsc::UnboundedReceiver<InlineEvent>,
     run: BoxFuture<'static, Ending>,
+    counted: Counted,
+    started: Instant,
+    waits_for_caller: bool,
 }
 
 /// What happens during such a call.
@@ -70,18 +74,52 @@ impl Engine {
         let report = Report::inline(sender);
         let work = Work { description: launch.work.clone(), owner: launch.owner.clone(), attempt: 1, round };
         let run = launch.with.run(work, report.clone());
-        Ok(InlineCall { engine: self.clone(), launch, report, events, run })
+        let counted = Counted::new(self);
+        Ok(InlineCall {
+            engine: self.clone(),
+            launch,
+            report,
+            events,
+            run,
+            counted,
+            started: Instant::now(),
+            waits_for_caller: false,
+        })
     }
 }
 
 impl InlineCall {
     /// What happens next. Nothing is lost if the future is dropped and called again, until `Ended` was returned.
     pub async fn next(&mut self) -> InlineEvent {
-        tokio::select! {
-            biased;
-            Some(event) = self.events.recv() => event,
-            ending = &mut self.run => InlineEvent::Ended(ending),
+        loop {
+            let limits = &self.launch.lifetime;
+            let run_at = self.started + limits.run_limit.min(LONGEST_LIMIT);
+            let idle_limit = limits.idle_limit.filter(|_| !self.waits_for_caller);
+            let idle_at = idle_limit.map(|limit| self.report.last_sign() + limit);
+            let stop_at = idle_at.map_or(run_at, |idle_at| idle_at.min(run_at));
+            tokio::select! {
+                biased;
+                Some(event) = self.events.recv() => return event,
+                ending = &mut self.run => return InlineEvent::Ended(ending),
+                () = tokio::time::sleep_until(stop_at) => {
+                    let now = Instant::now();
+                    if now >= run_at {
+                        return stopped("at its run limit", limits.run_limit);
+                    }
+                    if let Some(limit) = idle_limit
+                        && now >= self.report.last_sign() + limit
+                    {
+                        return stopped("after being silent for", limit);
+                    }
+                }
+            }
         }
+    }
+
+    /// Says whether the call waits for its caller at the moment: that is no silence of the work.
+    pub fn waits_for_caller(&mut self, waits: bool) {
+        self.report.alive();
+        self.waits_for_caller = waits;
     }
 
     /// Makes a task of the running work. The future resolves when the task is durable; until then no
@@ -89,7 +127,7 @@ impl InlineCall {
     ///
     /// If the task cannot be kept, the work is stopped.
     pub async fn become_task(self, ttl: Option<Duration>) -> Result<Task, EngineError> {
-        let InlineCall { engine, launch, report, mut events, run } = self;
+        let InlineCall { engine, launch, report, mut events, run, counted, .. } = self;
         let mut status_message = None;
         let mut asked = Vec::new();
         while let Ok(event) = events.try_recv() {
@@ -116,6 +154,7 @@ impl InlineCall {
         let created = engine.0.store.create(new);
         report.becomes(engine.clone(), id);
         let attempt = engine.carry(id, 1, lifetime, run, report);
+        drop(counted);
         for questions in asked {
             let (questions, replies) = questions.into_iter().map(|a| (a.question, a.reply)).unzip();
             let engine = engine.clone();
@@ -130,6 +169,17 @@ impl InlineCall {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Timers reach about two years; no call lives longer than this.
+const LONGEST_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The end of a call that passed a limit. Dropping the call stops its work.
+fn stopped(why: &str, limit: Duration) -> InlineEvent {
+    let summary = format!("The work was stopped {why} {} s.", limit.as_secs_f64());
+    let error = serde_json::json!({ "code": -32603, "message": summary });
+    let body = Payload::from_value(&error).unwrap_or_else(|_| Payload::null());
+    InlineEvent::Ended(Ending::Finished(Outcome::Error { body, summary }))
 }
 
 impl std::fmt::Debug for InlineCall {

@@ -5,7 +5,7 @@ mod inline;
 mod report;
 mod runner;
 
-pub(crate) use executor::Executor;
+pub(crate) use executor::{Counted, Executor};
 pub use inline::{InlineCall, InlineEvent, Launch};
 pub use report::{AnswerTo, Report};
 pub use runner::{Ending, Runner, Work};

@@ -97,6 +97,11 @@ impl Report {
         }
     }
 
+    /// Whether the work has become a task: its questions then wait for whoever holds the handle.
+    pub fn is_task(&self) -> bool {
+        matches!(&*self.0.mode.lock(), Mode::Task { .. })
+    }
+
     /// Puts questions to the requestor; all of them become visible at once. Returns where the answers will
     /// arrive, in the order of the questions. A receiver that ends without an answer means that none will come.
     pub async fn ask(

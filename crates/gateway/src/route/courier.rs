@@ -98,7 +98,12 @@ impl Gateway {
     }
 
     /// Puts the open questions that are not out on any stream on this one.
-    fn ask_open(&self, session: &Arc<Session>, task: &Task, outlet: &Outlet) -> Vec<(Asking, AnswerReceiver)> {
+    fn ask_open(
+        &self,
+        session: &Arc<Session>,
+        task: &Task,
+        outlet: &Outlet,
+    ) -> Vec<(Asking, AnswerReceiver)> {
         let mut asked = Vec::new();
         for question in task.inputs.open() {
             if !self.0.asking.lock().insert((task.id, question.key.clone())) {
@@ -112,10 +117,13 @@ impl Gateway {
             };
             // The record at hand may be older than an answer that was just taken. Answers are committed before their
             // question is let go of, so a record read after the claim is new enough.
-            let open = self.0.engine.get(session.owner(), task.id).is_ok_and(|now| {
-                now.inputs.open().any(|open| open.key == question.key)
-            });
-            let able = open && session.negotiated().is_some_and(|n| n.capabilities.allow(&question.method).is_ok());
+            let open = self
+                .0
+                .engine
+                .get(session.owner(), task.id)
+                .is_ok_and(|now| now.inputs.open().any(|open| open.key == question.key));
+            let able =
+                open && session.negotiated().is_some_and(|n| n.capabilities.allow(&question.method).is_ok());
             if able {
                 let params = related(question.params.as_ref(), task.id);
                 asked.push((asking, session.request(outlet, &question.method, Some(params))));

@@ -55,6 +55,7 @@ impl<'a> Inline<'a> {
                 Some((answer, reply)) = answers.next() => {
                     let reply: tokio::sync::oneshot::Sender<Payload> = reply;
                     let _ = reply.send(answer);
+                    call.waits_for_caller(!answers.is_empty());
                     continue;
                 }
                 // While the caller is being asked, the time is the caller's.
@@ -71,6 +72,7 @@ impl<'a> Inline<'a> {
                             let answer = self.ask(session, question);
                             answers.push(async move { (answer.await, reply) });
                         }
+                        call.waits_for_caller(true);
                     }
                     Caller::Stateless { .. } => return Ended::Answered(self.park(call, questions)),
                 },
@@ -127,7 +129,8 @@ impl<'a> Inline<'a> {
 
     /// Answers a 2026-07-28 caller with the questions; the call waits, parked, for the answers.
     fn park(&self, call: InlineCall, questions: Vec<AnswerTo>) -> Answer {
-        let missing = questions.iter().find_map(|asked| self.caller.capabilities().allow(&asked.question.method).err());
+        let missing =
+            questions.iter().find_map(|asked| self.caller.capabilities().allow(&asked.question.method).err());
         if let Some(missing) = missing {
             let message = format!("Missing required client capability: the tool needs {missing}");
             return Err(RpcError::new(ErrorCode::MissingRequiredClientCapability, message)
@@ -160,14 +163,16 @@ impl<'a> Inline<'a> {
             params.to_payload()
         });
         if let Ok(params) = params {
-            self.out.send(Message::Notification { method: method::PROGRESS.to_owned(), params: Some(params) });
+            self.out
+                .send(Message::Notification { method: method::PROGRESS.to_owned(), params: Some(params) });
         }
     }
 
     /// Sessions set their level at the upstream; a 2026-07-28 request says on itself whether it wants log messages.
     fn pass_log(&self, raw: Payload) {
         if !self.caller.is_stateless() || self.request.meta.log_level.is_some() {
-            self.out.send(Message::Notification { method: method::LOG_MESSAGE.to_owned(), params: Some(raw) });
+            self.out
+                .send(Message::Notification { method: method::LOG_MESSAGE.to_owned(), params: Some(raw) });
         }
     }
 }

@@ -21,8 +21,9 @@ impl Gateway {
             Some(raw) => Payload::from_raw(raw),
             None => super::empty(),
         };
-        let capabilities = Capabilities::parse(raw_capabilities.as_raw())
-            .ok_or_else(|| error(RpcError::invalid_params("Invalid params: capabilities must be an object")))?;
+        let capabilities = Capabilities::parse(raw_capabilities.as_raw()).ok_or_else(|| {
+            error(RpcError::invalid_params("Invalid params: capabilities must be an object"))
+        })?;
         // Under these versions the extension does not exist, whatever a client declares.
         let capabilities = Capabilities { tasks_extension: false, ..capabilities };
         if !session.settle(Negotiated { version, capabilities, raw_capabilities }) {
@@ -52,7 +53,8 @@ impl Gateway {
         let described = self.describe(true).await;
         let mut offered = described.capabilities(true);
         let old = offered.get("extensions").map(ToOwned::to_owned);
-        let mut extensions = old.as_ref().and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_default();
+        let mut extensions =
+            old.as_ref().and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_default();
         // Exactly `{}`: widespread clients take anything else for no support.
         set(&mut extensions, TASKS_EXTENSION, &json!({}));
         set(&mut offered, "extensions", &extensions);

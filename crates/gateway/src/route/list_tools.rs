@@ -53,7 +53,9 @@ impl Gateway {
             tools.iter().map(|definition| self.edit_tool(upstream, caller, definition)).collect();
         page.set("tools", serde_json::value::to_raw_value(&tools)?);
         if caller.is_stateless() {
-            for (name, default) in [("resultType", "\"complete\""), ("ttlMs", "0"), ("cacheScope", "\"private\"")] {
+            for (name, default) in
+                [("resultType", "\"complete\""), ("ttlMs", "0"), ("cacheScope", "\"private\"")]
+            {
                 if page.get(name).is_none() {
                     page.set(name, serde_json::from_str(default)?);
                 }
@@ -108,7 +110,8 @@ impl Gateway {
         }
         let tools = self.0.upstreams.iter().flat_map(|upstream| {
             let catalog = upstream.catalog();
-            let edited = catalog.tools().iter().map(|known| self.edit_tool(upstream, caller, &known.definition));
+            let edited =
+                catalog.tools().iter().map(|known| self.edit_tool(upstream, caller, &known.definition));
             edited.collect::<Vec<_>>()
         });
         let stateless = caller.is_stateless();

@@ -10,6 +10,7 @@ mod parked;
 mod tasks;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
@@ -96,7 +97,11 @@ impl Caller {
     pub fn attribution(&self, id: &Id) -> String {
         match self {
             Caller::Session(session) if session.owner().is_anonymous() => format!("session {}", session.id()),
-            Caller::Stateless { owner, .. } if owner.is_anonymous() => format!("request {id} {:?}", std::time::Instant::now()),
+            Caller::Stateless { owner, .. } if owner.is_anonymous() => {
+                // Ids of different callers may be the same; the count makes each request a caller of its own.
+                static COUNT: AtomicU64 = AtomicU64::new(0);
+                format!("request {id} {}", COUNT.fetch_add(1, Ordering::Relaxed))
+            }
             _ => self.owner().to_string(),
         }
     }

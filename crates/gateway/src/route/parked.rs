@@ -49,7 +49,11 @@ impl ParkedCall {
                 let _ = self.open.swap_remove(index).reply.send(answer);
             }
         }
-        if self.open.is_empty() { Ok(self.call) } else { Err(self) }
+        if !self.open.is_empty() {
+            return Err(self);
+        }
+        self.call.waits_for_caller(false);
+        Ok(self.call)
     }
 }
 
@@ -69,7 +73,12 @@ impl Parked {
     }
 
     /// Takes a call back. `None` if the state is not ours but the upstream's.
-    pub fn take(&self, state: &str, owner: &Owner, request: &Request<'_>) -> Result<Option<ParkedCall>, RpcError> {
+    pub fn take(
+        &self,
+        state: &str,
+        owner: &Owner,
+        request: &Request<'_>,
+    ) -> Result<Option<ParkedCall>, RpcError> {
         if !state.starts_with(MARK) {
             return Ok(None);
         }
@@ -79,6 +88,12 @@ impl Parked {
             return Err(RpcError::invalid_params("Unknown or expired requestState for this request"));
         }
         Ok(calls.remove(state))
+    }
+
+    /// Drops all.
+    pub fn clear(&self) {
+        let calls = std::mem::take(&mut *self.0.lock());
+        drop(calls);
     }
 
     /// Drops what nobody came back for.

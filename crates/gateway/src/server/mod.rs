@@ -24,18 +24,19 @@ async fn answer(
     out: &Outlet,
 ) -> Answer {
     let params = Params::parse(raw).map_err(|error| error.to_payload())?;
-    let meta = params.meta().map_err(|error| error.to_payload())?;
-    gateway.answer(caller, &Request { id, method, raw, params, meta }, out).await
+    gateway.answer(caller, &Request { id, method, raw, params, meta: params.meta() }, out).await
 }
 
 /// The caller a 2026-07-28 request describes in its `_meta`, or what is wrong with that.
 fn stateless_caller(params: &Params<'_>, owner: Owner) -> Result<Caller, RpcError> {
-    let missing = |what: &str| RpcError::invalid_params(format!("Invalid params: {what} is missing or malformed"));
+    let missing =
+        |what: &str| RpcError::invalid_params(format!("Invalid params: {what} is missing or malformed"));
     if !params.has_meta() {
         return Err(missing("_meta"));
     }
-    let meta = params.meta()?;
-    let version = meta.protocol_version.ok_or_else(|| missing("_meta io.modelcontextprotocol/protocolVersion"))?;
+    let meta = params.meta();
+    let version =
+        meta.protocol_version.ok_or_else(|| missing("_meta io.modelcontextprotocol/protocolVersion"))?;
     let version: String = serde_json::from_str(version.get())
         .map_err(|_| missing("_meta io.modelcontextprotocol/protocolVersion"))?;
     if !Version::from_wire(&version).is_some_and(Version::is_stateless) {

@@ -44,7 +44,10 @@ impl Gateway {
                 Err(error) => break Err(error),
             }
         };
+        let deadline = tokio::time::Instant::now() + self.0.settings.drain_grace;
         self.drain().await;
+        // What is still being answered, as far as there is time.
+        let _ = tokio::time::timeout_at(deadline, session.quiet()).await;
         session.end();
         drop(pipe);
         // Answers that are still queued go out; a client that no longer reads does not hold the process.
@@ -79,7 +82,9 @@ impl Pipe {
             }
             Ok(Message::Response { id, result }) => self.session.answered(&id, Ok(result)),
             Ok(Message::Error { id: Some(id), error }) => self.session.answered(&id, Err(error)),
-            Ok(Message::Error { id: None, .. }) => tracing::debug!("the client reports an error without an id"),
+            Ok(Message::Error { id: None, .. }) => {
+                tracing::debug!("the client reports an error without an id")
+            }
         }
     }
 
@@ -112,7 +117,7 @@ impl Pipe {
     /// A request that names its version brings everything itself; others belong to the session.
     fn caller(&self, raw: Option<&Payload>) -> Result<Caller, RpcError> {
         let params = Params::parse(raw)?;
-        if params.meta()?.protocol_version.is_some() {
+        if params.meta().protocol_version.is_some() {
             stateless_caller(&params, self.session.owner().clone())
         } else {
             Ok(Caller::Session(self.session.clone()))

@@ -47,12 +47,16 @@ impl Catalog {
                 Some(cursor) => Payload::from_value(&serde_json::json!({ "cursor": cursor })),
             };
             let params = params.map_err(|error| RpcError::internal(error.to_string()))?;
-            let answer =
-                session.call(lane, method::TOOLS_LIST, Some(params.as_raw()), CallOptions::default()).outcome().await;
+            let answer = session
+                .call(lane, method::TOOLS_LIST, Some(params.as_raw()), CallOptions::default())
+                .outcome()
+                .await;
             let answer = match answer {
                 Ok(answer) => answer,
                 // A server without tools is a server all the same.
-                Err(CallFailure::Rpc(error)) if catalog.tools.is_empty() && is_method_not_found(&error) => break,
+                Err(CallFailure::Rpc(error)) if catalog.tools.is_empty() && is_method_not_found(&error) => {
+                    break;
+                }
                 Err(failure) => return Err(RpcError::internal(failure.to_string())),
             };
             let page: Page = serde_json::from_str(answer.as_str())

@@ -75,10 +75,8 @@ impl Upstream {
     /// The connection. Waits while it is started for the first time; fails at once while it is down.
     pub async fn session(&self) -> Result<Session, RpcError> {
         let mut state = self.state.clone();
-        let known = tokio::time::timeout(
-            FIRST_START,
-            state.wait_for(|state| !matches!(state, State::Starting)),
-        );
+        let known =
+            tokio::time::timeout(FIRST_START, state.wait_for(|state| !matches!(state, State::Starting)));
         let down = |why: &str| {
             Err(RpcError::internal(format!("The server {:?} is not available: {why}", self.spec.name)))
         };
@@ -120,8 +118,7 @@ impl Upstream {
 /// The lane to use for a caller of either generation: its own if the upstream has it, else the other one.
 pub fn lane(session: &Session, stateless: bool) -> Lane {
     let lanes = session.lanes();
-    let (first, second) =
-        if stateless { (lanes.modern, lanes.legacy) } else { (lanes.legacy, lanes.modern) };
+    let (first, second) = if stateless { (lanes.modern, lanes.legacy) } else { (lanes.legacy, lanes.modern) };
     // A session always has at least one lane: opening it fails otherwise.
     first.or(second).unwrap_or(Lane::Legacy(taskgate_wire::Version::NEWEST_WITH_SESSION))
 }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use taskgate_client::session::{CallEvent, CallFailure, CallOptions, QuestionReply, Session};
 use taskgate_engine::{Ending, Report, Runner, Work};
 use taskgate_task::{InvalidPayload, Outcome, Payload, Question, Round};
-use taskgate_wire::{RawObject, RpcError};
+use taskgate_wire::{Capabilities, RawObject, RpcError};
 
 use super::{Upstream, lane};
 
@@ -72,6 +72,8 @@ impl Runner for McpRunner {
 
 /// Makes the call and sees it through.
 async fn call(session: &Session, request: Request, round: Option<Round>, report: &Report) -> Ending {
+    let able =
+        request.capabilities.as_ref().and_then(|raw| Capabilities::parse(raw.as_raw())).unwrap_or_default();
     let params = match round {
         None => Ok(request.params),
         Some(round) => with_answers(request.params.as_ref(), &round).map(Some),
@@ -80,11 +82,8 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
         Ok(params) => params,
         Err(error) => return failed_with(&error.to_string()),
     };
-    let options = CallOptions {
-        owner: Some(request.caller),
-        capabilities: request.capabilities,
-        client_info: None,
-    };
+    let options =
+        CallOptions { owner: Some(request.caller), capabilities: request.capabilities, client_info: None };
     let lane = lane(session, request.stateless);
     let mut call = session.call(lane, &request.method, params.as_ref().map(Payload::as_raw), options);
     let mut answers = FuturesUnordered::new();
@@ -97,6 +96,12 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
                 CallEvent::Progress(raw) => report.progress(progress_line(&raw), raw),
                 CallEvent::Log(raw) => report.log(raw),
                 CallEvent::Question(question) => {
+                    if report.is_task() && let Err(missing) = able.allow(&question.method) {
+                        // Nobody who holds the handle could answer it, and it must not be sent to them.
+                        let why = format!("The client did not declare {missing}");
+                        question.reply.refuse(RpcError::internal(why).to_payload());
+                        continue;
+                    }
                     asked += 1;
                     let key = format!("{}-{asked}", question.method.split('/').next().unwrap_or("question"));
                     let shown = Question { key, method: question.method, params: question.params };

@@ -39,7 +39,11 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
         failures = if since.elapsed() >= SUSTAINED { 1 } else { failures + 1 };
         tracing::warn!(upstream = strong.name(), failures, %why, "down");
         let text: Arc<str> = why.into();
-        state.send_replace(if failures >= LOOPING { State::CrashLoop(text) } else { State::Restarting(text) });
+        state.send_replace(if failures >= LOOPING {
+            State::CrashLoop(text)
+        } else {
+            State::Restarting(text)
+        });
         drop(strong);
         let pause = FIRST_PAUSE * 2u32.saturating_pow(failures - 1);
         tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
@@ -51,7 +55,8 @@ async fn connect(upstream: &Upstream) -> Result<(Session, Catalog), String> {
     let spec = upstream.spec();
     let (link, both_lanes) = match &spec.kind {
         UpstreamKind::Process(command) => {
-            let link = stdio::spawn(command).map_err(|error| format!("cannot start {:?}: {error}", command.program))?;
+            let link = stdio::spawn(command)
+                .map_err(|error| format!("cannot start {:?}: {error}", command.program))?;
             (link, false)
         }
         UpstreamKind::InProcess(connect) => (connect(), true),
@@ -73,7 +78,8 @@ async fn connect(upstream: &Upstream) -> Result<(Session, Catalog), String> {
         // again and do not ask.
         Err(OpenError::ClosedOnProbe { .. }) if let UpstreamKind::Process(command) = &spec.kind => {
             options.prefer = Version::NEWEST_WITH_SESSION;
-            let link = stdio::spawn(command).map_err(|error| format!("cannot start {:?}: {error}", command.program))?;
+            let link = stdio::spawn(command)
+                .map_err(|error| format!("cannot start {:?}: {error}", command.program))?;
             Session::open(link, options).await
         }
         opened => opened,

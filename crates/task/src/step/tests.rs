@@ -31,7 +31,11 @@ fn question(key: &str) -> Question {
 }
 
 fn ask(keys: &[&str], resume: Option<&str>) -> Step {
-    Step::Ask { fence: 1, questions: keys.iter().map(|key| question(key)).collect(), resume: resume.map(payload) }
+    Step::Ask {
+        fence: 1,
+        questions: keys.iter().map(|key| question(key)).collect(),
+        resume: resume.map(payload),
+    }
 }
 
 fn answer(keys: &[&str]) -> Step {

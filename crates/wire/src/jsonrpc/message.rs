@@ -73,7 +73,8 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 impl Message {
     /// Reads one message. The bytes must be one JSON object in UTF-8; see [`super::one_line`] for framing.
     pub fn parse(bytes: &[u8]) -> Result<Message, Malformed> {
-        let bad = |id: Option<Id>, code, message: String| Malformed { id, error: RpcError::new(code, message) };
+        let bad =
+            |id: Option<Id>, code, message: String| Malformed { id, error: RpcError::new(code, message) };
         let text = std::str::from_utf8(bytes)
             .map_err(|error| bad(None, ErrorCode::ParseError, format!("Parse error: not UTF-8: {error}")))?;
         if text.trim_start().starts_with('[') {
@@ -88,7 +89,8 @@ impl Message {
             }
         })?;
         let id = incoming.id.and_then(Id::from_raw);
-        let invalid = |what: &str| bad(id.clone(), ErrorCode::InvalidRequest, format!("Invalid request: {what}"));
+        let invalid =
+            |what: &str| bad(id.clone(), ErrorCode::InvalidRequest, format!("Invalid request: {what}"));
         if incoming.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
             return Err(invalid("jsonrpc must be \"2.0\""));
         }
@@ -110,9 +112,7 @@ impl Message {
             };
         }
         match (incoming.result, incoming.error, id.clone()) {
-            (Some(result), None, Some(id)) => {
-                Ok(Message::Response { id, result: Payload::from_raw(result) })
-            }
+            (Some(result), None, Some(id)) => Ok(Message::Response { id, result: Payload::from_raw(result) }),
             (None, Some(error), id) => Ok(Message::Error { id, error: Payload::from_raw(error) }),
             _ => Err(invalid("neither a request nor a response")),
         }
@@ -191,8 +191,14 @@ mod tests {
         assert_eq!(code_of(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#), (None, -32600));
         assert_eq!(code_of(r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#), (None, -32600));
         assert_eq!(code_of(r#"{"jsonrpc":"2.0","id":7,"method":7}"#), (Some("7".into()), -32600));
-        assert_eq!(code_of(r#"{"jsonrpc":"2.0","id":7,"method":"m","params":null}"#), (Some("7".into()), -32602));
-        assert_eq!(code_of(r#"{"jsonrpc":"2.0","id":7,"method":"m","params":[1]}"#), (Some("7".into()), -32602));
+        assert_eq!(
+            code_of(r#"{"jsonrpc":"2.0","id":7,"method":"m","params":null}"#),
+            (Some("7".into()), -32602)
+        );
+        assert_eq!(
+            code_of(r#"{"jsonrpc":"2.0","id":7,"method":"m","params":[1]}"#),
+            (Some("7".into()), -32602)
+        );
         assert_eq!(code_of(r#"{"jsonrpc":"2.0","id":7}"#), (Some("7".into()), -32600));
         assert_eq!(code_of(r#"{"jsonrpc":"2.0","id":7,"id":8,"method":"m"}"#), (None, -32600));
         assert_eq!(Message::parse(b"\xff\xfe{}").expect_err("bytes").error.code, ErrorCode::ParseError);
@@ -201,14 +207,20 @@ mod tests {
     #[test]
     fn ids_and_numbers_come_back_as_they_were_spelled() {
         for id in ["0", "\"1\"", "9007199254740993", "1e3", "\"\\u00e9\""] {
-            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m","params":{{"n":1.0,"big":12345678901234567890}}}}"#);
+            let text = format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"m","params":{{"n":1.0,"big":12345678901234567890}}}}"#
+            );
             assert_eq!(Message::parse(text.as_bytes()).expect("message").to_text(), text);
         }
     }
 
     #[test]
     fn deep_nesting_is_carried_without_recursion() {
-        let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"x":{}{}}}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        let deep = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"x":{}{}}}}}"#,
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        );
         assert!(Message::parse(deep.as_bytes()).is_ok());
     }
 }

@@ -9,7 +9,8 @@ use crate::gateway::Gateway;
 /// Refuses requests that come from a foreign web page or address a foreign name.
 pub fn check(gateway: &Gateway, headers: &HeaderMap) -> Result<(), Response> {
     let settings = &gateway.0.settings;
-    let allowed = |host: &str| is_loopback(host) || settings.allowed_hosts.iter().any(|h| h.eq_ignore_ascii_case(host));
+    let allowed =
+        |host: &str| is_loopback(host) || settings.allowed_hosts.iter().any(|h| h.eq_ignore_ascii_case(host));
     let mut values = headers.get_all(header::HOST).iter();
     if let Some(host) = values.next() {
         let name = host.to_str().ok().and_then(host_name);
@@ -30,7 +31,9 @@ pub fn check(gateway: &Gateway, headers: &HeaderMap) -> Result<(), Response> {
 
 fn refuse(header: &str, setting: &str, value: &str) -> Response {
     let value: String = value.chars().take(120).collect();
-    let message = format!("Forbidden: {header} {value:?} is not allowed here; add it to {setting} in the configuration");
+    let message = format!(
+        "Forbidden: {header} {value:?} is not allowed here; add it to {setting} in the configuration"
+    );
     super::error(StatusCode::FORBIDDEN, None, &RpcError::new(ErrorCode::InvalidRequest, message))
 }
 

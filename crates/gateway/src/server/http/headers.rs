@@ -77,7 +77,11 @@ fn require(headers: &HeaderMap, name: &'static str, want: &str, optional: bool) 
 }
 
 /// Compares the headers a tool's definition asks for with the arguments.
-pub fn check_arguments(headers: &HeaderMap, wanted: &[ParamHeader], params: &Params<'_>) -> Result<(), RpcError> {
+pub fn check_arguments(
+    headers: &HeaderMap,
+    wanted: &[ParamHeader],
+    params: &Params<'_>,
+) -> Result<(), RpcError> {
     for ParamHeader { name, path } in wanted {
         let header = format!("Mcp-Param-{name}");
         let value = params.arguments().and_then(|arguments| at(arguments, path));

@@ -118,7 +118,8 @@ pub fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Arc<Session>, (Sta
         let message = format!("MCP-Protocol-Version {version:?} is not one that has sessions");
         return Err((StatusCode::BAD_REQUEST, RpcError::new(ErrorCode::InvalidRequest, message)));
     }
-    let id = headers::session_id(headers).ok_or_else(|| (StatusCode::BAD_REQUEST, headers::missing_session()))?;
+    let id =
+        headers::session_id(headers).ok_or_else(|| (StatusCode::BAD_REQUEST, headers::missing_session()))?;
     gateway.0.sessions.find(id).ok_or_else(|| (StatusCode::NOT_FOUND, headers::unknown_session()))
 }
 

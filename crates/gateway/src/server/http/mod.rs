@@ -43,28 +43,29 @@ impl Gateway {
         });
         let gateway = self.clone();
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        let mut drained = stopped.clone();
-        tokio::spawn(async move {
+        let draining = tokio::spawn(async move {
             shutdown.await;
             stop.send_replace(true);
             gateway.drain().await;
-            // Dropping the sender says that everything is drained.
         });
         let mut stopped = stopped;
         let server = axum::serve(listener, self.router()).with_graceful_shutdown(async move {
             let _ = stopped.wait_for(|stop| *stop).await;
         });
-        let drained = async move {
-            while drained.changed().await.is_ok() {}
-            // Streams that clients hold open must not keep the process; what could be sent has been.
-            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-        };
+        let server = server.into_future();
+        tokio::pin!(server, draining);
         tokio::select! {
-            served = async { server.await } => {
+            served = &mut server => {
+                // The last connection may be closed long before the last task has ended.
                 served?;
-                Ok(())
+                draining.await.map_err(io::Error::other)
             }
-            () = drained => Ok(()),
+            drained = &mut draining => {
+                drained.map_err(io::Error::other)?;
+                // Streams that clients hold open must not keep the process; what could be sent has been.
+                let rest = tokio::time::timeout(std::time::Duration::from_millis(500), server).await;
+                rest.unwrap_or(Ok(()))
+            }
         }
     }
 }

@@ -18,7 +18,11 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
     let limit = gateway.0.settings.max_message;
     let Ok(bytes) = axum::body::to_bytes(body, limit).await else {
         let message = format!("The message is longer than max_message ({limit} bytes), or broke off");
-        return error(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(ErrorCode::InvalidRequest, message));
+        return error(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            None,
+            &RpcError::new(ErrorCode::InvalidRequest, message),
+        );
     };
     let message = match Message::parse(&one_line(&bytes)) {
         Ok(message) => message,
@@ -52,7 +56,7 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
 
 /// The generation is chosen by version: the request's own, in `_meta` or header, or else its session's.
 fn is_stateless(headers: &HeaderMap, params: &Params<'_>) -> bool {
-    if params.meta().is_ok_and(|meta| meta.protocol_version.is_some()) {
+    if params.meta().protocol_version.is_some() {
         return true;
     }
     match headers::version(headers) {

@@ -106,7 +106,14 @@ pub fn stream<G: Send + Unpin + 'static>(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first byte goes out at once, so that proxies and clients see the stream open.
     let opening = first.map_or_else(|| sse::KEEP_ALIVE.to_owned(), |first| sse::event(&first.to_text()));
-    let events = Events { opening: Some(opening), messages: Some(messages), waits: last.is_some(), last, ticks, _guard: guard };
+    let events = Events {
+        opening: Some(opening),
+        messages: Some(messages),
+        waits: last.is_some(),
+        last,
+        ticks,
+        _guard: guard,
+    };
     let mut response = Response::new(Body::from_stream(events));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

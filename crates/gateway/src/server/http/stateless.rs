@@ -7,7 +7,7 @@ use taskgate_wire::{Id, Params, RpcError, method};
 
 use super::{error, headers, reply};
 use crate::gateway::Gateway;
-use crate::route::Caller;
+use crate::route::{Caller, Request};
 use crate::server::{answer, stateless_caller};
 use crate::session::Outlet;
 
@@ -27,22 +27,30 @@ pub async fn request(
     let (out, messages) = Outlet::new();
     // Task verbs are answered at once and never stream: they need no machinery.
     if matches!(method.as_str(), method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL) {
-        let answered = answer(&gateway, &caller, &id, &method, raw.as_ref(), &out).await;
+        let request =
+            Request { id: &id, method: &method, raw: raw.as_ref(), params: *params, meta: params.meta() };
+        let answered = gateway.answer(&caller, &request, &out).await;
         return reply::whole(id, answered, true);
     }
     let can_stream = headers::accepts_stream(&headers);
     let keep_alive = gateway.0.settings.keep_alive;
     let request_id = id.clone();
     // The stream owns the work: when the client closes it, the work is dropped, which cancels it.
-    let run = Box::pin(async move {
-        Some(answer(&gateway, &caller, &request_id, &method, raw.as_ref(), &out).await)
-    });
+    let run =
+        Box::pin(
+            async move { Some(answer(&gateway, &caller, &request_id, &method, raw.as_ref(), &out).await) },
+        );
     reply::Reply { id, run, messages, keep_alive, can_stream, statuses: true }.respond().await
 }
 
 /// Everything that must fit before anything runs.
-fn check(gateway: &Gateway, headers: &HeaderMap, name: &str, params: &Params<'_>) -> Result<Caller, RpcError> {
-    let said = params.meta()?.protocol_version.map(|raw| serde_json::from_str::<String>(raw.get()));
+fn check(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    name: &str,
+    params: &Params<'_>,
+) -> Result<Caller, RpcError> {
+    let said = params.meta().protocol_version.map(|raw| serde_json::from_str::<String>(raw.get()));
     if let Some(Ok(version)) = &said {
         headers::check(headers, name, params, version)?;
     }

@@ -26,7 +26,10 @@ pub struct CreatedShape<'a> {
 pub struct MetaShape<'a> {
     #[serde(rename = "io.modelcontextprotocol/related-task")]
     pub related: RelatedShape,
-    #[serde(rename = "io.modelcontextprotocol/model-immediate-response", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "io.modelcontextprotocol/model-immediate-response",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub immediate: Option<&'a str>,
 }
 

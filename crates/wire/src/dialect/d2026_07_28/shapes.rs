@@ -68,7 +68,10 @@ impl Serialize for InputRequests<'_> {
         }
         let mut map = serializer.serialize_map(None)?;
         for asked in self.0.open() {
-            map.serialize_entry(&asked.key, &Request { method: &asked.method, params: asked.params.as_ref() })?;
+            map.serialize_entry(
+                &asked.key,
+                &Request { method: &asked.method, params: asked.params.as_ref() },
+            )?;
         }
         map.end()
     }

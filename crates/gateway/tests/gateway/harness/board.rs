@@ -1,0 +1,176 @@
+//! What a fake upstream does and what it has heard, as the tests see it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use taskgate_client::transport::{CloseCause, CloseReason, Inbound, memory};
+use taskgate_gateway::{UpstreamKind, UpstreamSpec};
+use taskgate_task::Payload;
+use taskgate_wire::Message;
+use tokio::sync::{Notify, mpsc};
+
+use super::fake::{self, Era};
+use super::soon;
+
+/// A fake upstream seen from the test. Clones are the same upstream.
+#[derive(Clone)]
+pub struct Board(Arc<Inner>);
+
+struct Inner {
+    era: Era,
+    tools: Vec<Value>,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    heard: Vec<Value>,
+    counts: HashMap<String, usize>,
+    open: HashSet<String>,
+    running: usize,
+    links: Vec<mpsc::Sender<Inbound>>,
+    refuse: bool,
+}
+
+impl Board {
+    /// An upstream of this era with the usual tools.
+    pub fn new(era: Era) -> Board {
+        let bare = |name: &str| json!({"name": name, "inputSchema": {"type": "object", "properties": {}}});
+        let mut reader = bare("reader");
+        reader["annotations"] = json!({"readOnlyHint": true});
+        let mut headed = bare("headed");
+        headed["inputSchema"]["properties"] = json!({
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "size": {"type": "integer", "x-mcp-header": "Size"},
+            "flag": {"type": "boolean", "x-mcp-header": "Flag"},
+            "deep": {"type": "object", "properties": {"er": {"type": "string", "x-mcp-header": "Deep"}}},
+        });
+        let mut tools: Vec<Value> = ["do", "always", "never", "at_once", "patient"].map(bare).into();
+        tools.extend([reader, headed]);
+        Board::with_tools(era, tools)
+    }
+
+    /// An upstream with these tools.
+    pub fn with_tools(era: Era, tools: Vec<Value>) -> Board {
+        Board(Arc::new(Inner { era, tools, state: Mutex::default(), changed: Notify::new() }))
+    }
+
+    /// The upstream under a name. Every connection gets a server of its own, all of them write on this board.
+    pub fn spec(&self, name: &str) -> UpstreamSpec {
+        let board = self.clone();
+        let connect = move || {
+            let (link, far) = memory::pair(256);
+            board.bump("connections");
+            if !board.0.state.lock().refuse {
+                board.0.state.lock().links.push(far.out.clone());
+                tokio::spawn(fake::serve(board.clone(), far));
+            }
+            link
+        };
+        UpstreamSpec::new(name, UpstreamKind::InProcess(Arc::new(connect)))
+    }
+
+    /// What it speaks.
+    pub fn era(&self) -> Era {
+        self.0.era
+    }
+
+    /// Its tool definitions.
+    pub fn tools(&self) -> &[Value] {
+        &self.0.tools
+    }
+
+    /// Closes all connections; new ones end at once while `refuse` is on.
+    pub async fn drop_links(&self, refuse: bool) {
+        let links = {
+            let mut state = self.0.state.lock();
+            state.refuse = refuse;
+            std::mem::take(&mut state.links)
+        };
+        for link in links {
+            let _ = link.send(Inbound::Closed(CloseReason::new(CloseCause::PeerClosed))).await;
+        }
+    }
+
+    /// Lets new connections work again.
+    pub fn accept_links(&self) {
+        self.0.state.lock().refuse = false;
+    }
+
+    /// Says something that belongs to no call, on every connection.
+    pub async fn say(&self, method: &str, params: Option<Value>) {
+        let params = params.map(|params| Payload::from_value(&params).expect("JSON"));
+        let links = self.0.state.lock().links.clone();
+        for link in links {
+            let message = Message::Notification { method: method.to_owned(), params: params.clone() };
+            let _ = link.send(message.into()).await;
+        }
+    }
+
+    /// Notes a message that was heard.
+    pub fn hear(&self, message: Value) {
+        self.change(|state| state.heard.push(message));
+    }
+
+    /// All messages heard with this method.
+    pub fn heard(&self, method: &str) -> Vec<Value> {
+        self.0.state.lock().heard.iter().filter(|message| message["method"] == method).cloned().collect()
+    }
+
+    /// Counts something.
+    pub fn bump(&self, name: &str) {
+        self.change(|state| *state.counts.entry(name.to_owned()).or_default() += 1);
+    }
+
+    /// How often something was counted; `calls` are the tool calls that were begun.
+    pub fn count(&self, name: &str) -> usize {
+        self.0.state.lock().counts.get(name).copied().unwrap_or_default()
+    }
+
+    /// How many tool calls are running.
+    pub fn running(&self) -> usize {
+        self.0.state.lock().running
+    }
+
+    /// A tool call begins or ends.
+    pub fn run(&self, begins: bool) {
+        self.change(|state| state.running = if begins { state.running + 1 } else { state.running - 1 });
+    }
+
+    /// Opens a gate: whoever waits for it goes on, now and later.
+    pub fn open(&self, gate: &str) {
+        self.change(|state| {
+            state.open.insert(gate.to_owned());
+        });
+    }
+
+    /// Waits for a gate.
+    pub async fn pass(&self, gate: &str) {
+        self.wait(|board| board.0.state.lock().open.contains(gate)).await;
+    }
+
+    /// Waits until something is the case.
+    pub async fn until(&self, what: &str, is: impl Fn(&Board) -> bool) {
+        soon(what, self.wait(is)).await;
+    }
+
+    async fn wait(&self, is: impl Fn(&Board) -> bool) {
+        loop {
+            let changed = self.0.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if is(self) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.0.state.lock());
+        self.0.changed.notify_waiters();
+    }
+}

@@ -1,0 +1,274 @@
+//! A server in this program that follows the steps in a call's arguments.
+//!
+//! Steps are objects with one member: `count`, `sleep` (ms), `wait` (a gate), `progress`, `log`, `ask` (a list of
+//! requests, sent together), `round` (input requests that end the call), `die`, `return`, `error`, `answers`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use taskgate_client::transport::memory::FarEnd;
+use taskgate_client::transport::{CloseCause, CloseReason, Inbound};
+use taskgate_task::Payload;
+use taskgate_wire::{Id, Message};
+use tokio::sync::{mpsc, oneshot};
+
+use super::Board;
+
+/// Which generations a fake upstream speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// 2025-11-25 only.
+    Session,
+    /// 2026-07-28 only.
+    Modern,
+    /// Both, as rmcp handlers do.
+    Both,
+}
+
+type Pending = Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>;
+
+/// One call that is being carried out.
+struct Call {
+    board: Board,
+    out: mpsc::Sender<Inbound>,
+    id: Id,
+    params: Value,
+    pending: Pending,
+    numbers: Arc<AtomicU64>,
+    answers: Value,
+}
+
+/// How a call ends.
+enum Flow {
+    Result(Value),
+    Error(Value),
+    Silence,
+}
+
+/// Says of a call that it runs for as long as it exists.
+struct Running(Board);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.run(false);
+    }
+}
+
+/// Serves one connection until it ends.
+pub async fn serve(board: Board, far: FarEnd) {
+    let FarEnd { mut inbox, out } = far;
+    let pending = Pending::default();
+    let numbers = Arc::new(AtomicU64::new(1));
+    let mut calls: HashMap<Id, tokio::task::JoinHandle<()>> = HashMap::new();
+    while let Some(message) = inbox.recv().await {
+        match message {
+            Message::Request { id, method, params } => {
+                let params = value(params.as_ref());
+                board.hear(json!({"method": method, "id": value_of(id.as_str()), "params": params}));
+                if method == "tools/call" {
+                    board.bump("calls");
+                    board.run(true);
+                    let running = Running(board.clone());
+                    let call = Call {
+                        board: board.clone(),
+                        out: out.clone(),
+                        id: id.clone(),
+                        params,
+                        pending: pending.clone(),
+                        numbers: numbers.clone(),
+                        answers: json!({}),
+                    };
+                    calls.insert(id, tokio::spawn(call.run(running)));
+                } else if let Some(answer) = simple(&board, &method, &params, &id, &out).await {
+                    let _ = out.send(reply(id, answer)).await;
+                }
+            }
+            Message::Notification { method, params } => {
+                let params = value(params.as_ref());
+                board.hear(json!({"method": method, "params": params}));
+                if method == "notifications/cancelled"
+                    && let Some(id) = raw(&params["requestId"])
+                    && let Some(call) = calls.remove(&id)
+                {
+                    call.abort();
+                }
+            }
+            Message::Response { id, result } => settle(&pending, &id, value(Some(&result))),
+            Message::Error { id: Some(id), error } => {
+                settle(&pending, &id, json!({"error": value(Some(&error))}))
+            }
+            Message::Error { id: None, .. } => {}
+        }
+    }
+    calls.into_values().for_each(|call| call.abort());
+}
+
+fn settle(pending: &Pending, id: &Id, answer: Value) {
+    if let Some(waiting) = id.as_number().and_then(|number| pending.lock().remove(&number)) {
+        let _ = waiting.send(answer);
+    }
+}
+
+/// Answers everything but tool calls.
+async fn simple(
+    board: &Board,
+    method: &str,
+    params: &Value,
+    id: &Id,
+    out: &mpsc::Sender<Inbound>,
+) -> Option<Result<Value, Value>> {
+    let capabilities = json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}});
+    Some(match (method, board.era()) {
+        ("initialize", Era::Session | Era::Both) => Ok(json!({
+            "protocolVersion": params["protocolVersion"],
+            "capabilities": capabilities,
+            "serverInfo": {"name": "fake", "version": "1"},
+            "instructions": "Follow the steps.",
+        })),
+        ("server/discover", Era::Modern | Era::Both) => {
+            let versions: &[&str] =
+                if board.era() == Era::Both { &["2026-07-28", "2025-11-25"] } else { &["2026-07-28"] };
+            Ok(json!({
+                "resultType": "complete",
+                "supportedVersions": versions,
+                "capabilities": capabilities,
+                "instructions": "Follow the steps.",
+            }))
+        }
+        ("subscriptions/listen", Era::Modern | Era::Both) => {
+            let params = json!({
+                "_meta": {"io.modelcontextprotocol/subscriptionId": value_of(id.as_str())},
+                "notifications": params["notifications"],
+            });
+            let _ = out.send(notification("notifications/subscriptions/acknowledged", &params)).await;
+            return None;
+        }
+        ("tools/list", _) => Ok(json!({"tools": board.tools()})),
+        ("prompts/list", _) => Ok(json!({"prompts": [{"name": "greet"}]})),
+        ("ping", _) => Ok(json!({})),
+        _ => Err(json!({"code": -32601, "message": format!("Method not found: {method}")})),
+    })
+}
+
+impl Call {
+    async fn run(mut self, running: Running) {
+        let steps = self.params["arguments"]["steps"].as_array().cloned().unwrap_or_default();
+        let mut end = None;
+        let mut rounds = 0;
+        for step in &steps {
+            end = self.step(step, &mut rounds).await;
+            if end.is_some() {
+                break;
+            }
+        }
+        let done = || Flow::Result(json!({"content": [{"type": "text", "text": "done"}]}));
+        let answer = match end.unwrap_or_else(done) {
+            Flow::Result(result) => Ok(result),
+            Flow::Error(error) => Err(error),
+            Flow::Silence => return,
+        };
+        drop(running);
+        let _ = self.out.send(reply(self.id, answer)).await;
+    }
+
+    async fn step(&mut self, step: &Value, rounds: &mut u64) -> Option<Flow> {
+        let (name, what) = step.as_object().and_then(|step| step.iter().next()).expect("a step");
+        match name.as_str() {
+            "count" => self.board.bump(what.as_str().expect("a name")),
+            "sleep" => tokio::time::sleep(Duration::from_millis(what.as_u64().expect("ms"))).await,
+            "wait" => self.board.pass(what.as_str().expect("a gate")).await,
+            "progress" => {
+                let mut params = what.clone();
+                params["progressToken"] = self.params["_meta"]["progressToken"].clone();
+                self.say("notifications/progress", &params).await;
+            }
+            "log" => self.say("notifications/message", &json!({"level": "info", "data": what})).await,
+            "ask" => self.ask(what.as_array().expect("questions")).await,
+            "round" => {
+                *rounds += 1;
+                let state = format!("round-{rounds}");
+                let got = self.params["requestState"].as_str().unwrap_or("round-0");
+                let got: u64 = got.trim_start_matches("round-").parse().unwrap_or(0);
+                if got < *rounds {
+                    let mut result = json!({"resultType": "input_required", "requestState": state});
+                    if !what.is_null() {
+                        result["inputRequests"] = what.clone();
+                    }
+                    return Some(Flow::Result(result));
+                }
+                if got == *rounds {
+                    self.answers = self.params["inputResponses"].clone();
+                }
+            }
+            "die" => {
+                let gone = CloseReason::new(CloseCause::Signalled(9));
+                let _ = self.out.send(Inbound::Closed(gone)).await;
+                return Some(Flow::Silence);
+            }
+            "return" => return Some(Flow::Result(what.clone())),
+            "error" => return Some(Flow::Error(what.clone())),
+            "answers" => {
+                let text = self.answers.to_string();
+                return Some(Flow::Result(json!({"content": [{"type": "text", "text": text}]})));
+            }
+            other => panic!("unknown step {other}"),
+        }
+        None
+    }
+
+    async fn ask(&mut self, questions: &[Value]) {
+        let mut waiting = Vec::new();
+        for question in questions {
+            let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+            let (sender, answer) = oneshot::channel();
+            self.pending.lock().insert(number, sender);
+            waiting.push(answer);
+            let message = Message::Request {
+                id: Id::number(number),
+                method: question["method"].as_str().expect("a method").to_owned(),
+                params: Some(Payload::from_value(&question["params"]).expect("JSON")),
+            };
+            let _ = self.out.send(Inbound::Message { message, origin: Some(self.id.clone()) }).await;
+        }
+        let mut answers = Vec::new();
+        for answer in waiting {
+            answers.push(answer.await.unwrap_or(Value::Null));
+        }
+        self.answers = Value::Array(answers);
+    }
+
+    async fn say(&self, method: &str, params: &Value) {
+        let _ = self.out.send(notification(method, params)).await;
+    }
+}
+
+fn notification(method: &str, params: &Value) -> Inbound {
+    let params = Some(Payload::from_value(params).expect("JSON"));
+    Message::Notification { method: method.to_owned(), params }.into()
+}
+
+fn reply(id: Id, answer: Result<Value, Value>) -> Inbound {
+    match answer {
+        Ok(result) => Message::Response { id, result: Payload::from_value(&result).expect("JSON") }.into(),
+        Err(error) => {
+            Message::Error { id: Some(id), error: Payload::from_value(&error).expect("JSON") }.into()
+        }
+    }
+}
+
+fn value(payload: Option<&Payload>) -> Value {
+    payload.map_or(Value::Null, |payload| value_of(payload.as_str()))
+}
+
+/// A text as a value; too deep ones count as null, the fake does not look into them.
+fn value_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or(Value::Null)
+}
+
+fn raw(id: &Value) -> Option<Id> {
+    Id::from_raw(&serde_json::value::to_raw_value(id).ok()?)
+}

@@ -1,0 +1,12 @@
+//! What people see of the gateway, one test a case. Case numbers are those of the project's CASES.md.
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a test binary has no readers but its own files")]
+
+mod harness;
+
+mod cancel;
+mod inline;
+mod listen;
+mod outcome;
+mod owners;
+mod restart;

@@ -1,0 +1,264 @@
+//! What becomes of a call: a result, a task, or a precise refusal.
+
+use serde_json::{Value, json};
+use taskgate_gateway::Gateway;
+
+use crate::harness::modern::everything;
+use crate::harness::{Board, Era, Modern, Old, Pipe, Server, policies, serve, steps};
+
+const RESULT: &str = r#"{"content":[{"type":"text","text":"x","extra":1.0},{"type":"future","n":12345678901234567890}],"structuredContent":{"z":1000.0,"a":null},"isError":false,"_meta":{"k":[1]},"unknown":"é😀"}"#;
+
+/// Case 6: a tool that says `isError` fails in 2025-11-25 and completes in 2026-07-28; its result is readable in both.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_says_error_keeps_its_payload() {
+    let server = serve(&Board::new(Era::Both)).await;
+    let body = json!({"content": [{"type": "text", "text": "E0308"}], "structuredContent": {"line": 7}, "isError": true});
+    let old = Old::open(&server).await;
+    let id = old.augmented("always", json!([{"return": body}])).await.task();
+    let task = old.until(&id, "failed").await;
+    assert_eq!(task["statusMessage"], "E0308");
+    let mut result = old.ask("tasks/result", json!({"taskId": id})).await.result().clone();
+    assert_eq!(result["_meta"]["io.modelcontextprotocol/related-task"]["taskId"], json!(id));
+    result.as_object_mut().expect("an object").remove("_meta");
+    assert_eq!(result, body);
+    let task = Modern::new(&server).until(&id, "completed").await;
+    assert_eq!(task["result"]["structuredContent"], json!({"line": 7}));
+    assert_eq!(task["result"]["isError"], true);
+    assert!(task.get("error").is_none());
+}
+
+/// Case 6: a JSON-RPC error of the tool comes back as that very error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_protocol_error_comes_back_whole() {
+    let server = serve(&Board::new(Era::Both)).await;
+    let error = json!({"code": -32050, "message": "no such table", "data": {"table": "t"}});
+    let old = Old::open(&server).await;
+    let id = old.augmented("always", json!([{"error": error}])).await.task();
+    assert_eq!(old.until(&id, "failed").await["statusMessage"], "no such table");
+    assert_eq!(*old.ask("tasks/result", json!({"taskId": id})).await.error(), error);
+    let modern = Modern::new(&server);
+    let task = modern.until(&id, "failed").await;
+    assert_eq!(task["error"], error);
+    assert!(task.get("result").is_none());
+    // The same in a plain call.
+    assert_eq!(*modern.tool("never", json!([{"error": error}])).await.error(), error);
+    assert_eq!(*old.tool("never", json!([{"error": error}])).await.error(), error);
+}
+
+/// Case 7: a handle leaves only where the caller may have one. The whole matrix.
+#[tokio::test(flavor = "multi_thread")]
+async fn handles_go_only_to_those_who_may_have_them() {
+    let board = Board::new(Era::Both);
+    let server = serve(&board).await;
+    let old = Old::open(&server).await;
+    // A client of 2025-11-25 that declares the extension is still a client of 2025-11-25.
+    let declaring = Old::with(&server, "2025-11-25", everything()).await;
+    let old_06 = Old::with(&server, "2025-06-18", everything()).await;
+    let modern = Modern::new(&server);
+    let undeclared = Modern::without_tasks(&server);
+    let arguments = |name: &str| steps(&if name == "at_once" { json!([{"sleep": 50}]) } else { json!([]) });
+    let plain = |name: &str| json!({"name": name, "arguments": arguments(name)});
+    let augmented = |name: &str| json!({"name": name, "arguments": arguments(name), "task": {"ttl": 60000}});
+    let kind = |answer: &crate::harness::Answer| match (&answer.json["result"], &answer.json["error"]) {
+        (Value::Object(result), _) if result.contains_key("task") => "nested handle".to_owned(),
+        (Value::Object(result), _) if result.contains_key("taskId") => "flat handle".to_owned(),
+        (Value::Object(_), _) => "result".to_owned(),
+        (_, error) => error["code"].to_string(),
+    };
+    for (tool, old_plain, old_task, new_declared, new_undeclared) in [
+        ("never", "result", "-32601", "result", "result"),
+        ("always", "-32601", "nested handle", "flat handle", "-32021"),
+        ("at_once", "result", "nested handle", "flat handle", "result"),
+        ("do", "result", "nested handle", "result", "result"),
+    ] {
+        for client in [&old, &declaring] {
+            assert_eq!(kind(&client.ask("tools/call", plain(tool)).await), old_plain, "{tool} plain");
+            assert_eq!(kind(&client.ask("tools/call", augmented(tool)).await), old_task, "{tool} task");
+        }
+        for params in [plain(tool), augmented(tool)] {
+            assert_eq!(kind(&modern.ask("tools/call", params.clone()).await), new_declared, "{tool}");
+            let answer = undeclared.ask("tools/call", params.clone()).await;
+            assert_eq!(kind(&answer), new_undeclared, "{tool}");
+            if new_undeclared == "-32021" {
+                let required =
+                    json!({"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+                assert_eq!(answer.error()["data"], required);
+                assert_eq!(answer.status, 400);
+            }
+            // Before 2025-11-25 there are no tasks, so nothing can be refused for want of them.
+            assert_eq!(kind(&old_06.ask("tools/call", params).await), "result", "{tool}");
+        }
+    }
+}
+
+/// Case 7: every `tasks/*` verb without the extension is -32021, before the id is looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn task_verbs_need_the_extension() {
+    let server = serve(&Board::new(Era::Both)).await;
+    let id = Modern::new(&server).task("always", json!([])).await;
+    let undeclared = Modern::without_tasks(&server);
+    for id in [id.as_str(), "unknown"] {
+        for verb in ["tasks/get", "tasks/cancel", "tasks/update"] {
+            let answer = undeclared.ask(verb, json!({"taskId": id, "inputResponses": {}})).await;
+            assert_eq!((answer.code(), answer.status), (-32021, 400), "{verb}");
+        }
+    }
+    for verb in ["tasks/result", "tasks/list", "ping", "initialize"] {
+        let answer = Modern::new(&server).ask(verb, json!({"taskId": id})).await;
+        assert_eq!((answer.code(), answer.status), (-32601, 404), "{verb}");
+    }
+}
+
+/// Case 15: the result of a task is the result of the plain call, byte for byte but for what the dialect adds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_has_the_result_of_the_plain_call() {
+    for era in [Era::Session, Era::Modern, Era::Both] {
+        let server = serve(&Board::new(era)).await;
+        let what = json!([{"return": serde_json::from_str::<Value>(RESULT).expect("JSON")}]);
+        let old = Old::open(&server).await;
+        let plain = old.tool("do", what.clone()).await.result().to_string();
+        assert_eq!(plain, RESULT);
+        let id = old.augmented("do", what.clone()).await.task();
+        let result = old.ask("tasks/result", json!({"taskId": id})).await;
+        let related = format!(r#","io.modelcontextprotocol/related-task":{{"taskId":"{id}"}}}}"#);
+        assert_eq!(
+            result.result().to_string(),
+            RESULT.replace(r#"{"k":[1]}"#, &format!(r#"{{"k":[1]{related}"#))
+        );
+        let modern = Modern::new(&server);
+        let plain = modern.tool("do", what.clone()).await.result().to_string();
+        assert_eq!(plain, format!(r#"{{"resultType":"complete",{}"#, &RESULT[1..]));
+        let id = modern.task("always", what).await;
+        assert_eq!(modern.until(&id, "completed").await["result"].to_string(), plain);
+    }
+}
+
+/// Case 24: the capability documents, byte for byte.
+#[tokio::test(flavor = "multi_thread")]
+async fn capabilities_are_spelled_exactly() {
+    let board = Board::new(Era::Both);
+    let server = serve(&board).await;
+    let old = Old::open(&server).await;
+    let version = env!("CARGO_PKG_VERSION");
+    let want = format!(
+        r#"{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{"listChanged":true}},"prompts":{{"listChanged":true}},"tasks":{{"cancel":{{}},"requests":{{"tools":{{"call":{{}}}}}}}}}},"serverInfo":{{"name":"taskgate","version":"{version}"}},"instructions":"Follow the steps."}}"#
+    );
+    assert_eq!(old.initialized.to_string(), want);
+    let discovered = Modern::new(&server).ask("server/discover", json!({})).await;
+    let want = format!(
+        r#"{{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"capabilities":{{"tools":{{"listChanged":true}},"prompts":{{"listChanged":true}},"extensions":{{"io.modelcontextprotocol/tasks":{{}}}}}},"instructions":"Follow the steps.","ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"taskgate","version":"{version}"}}}}}}"#
+    );
+    assert_eq!(discovered.result().to_string(), want);
+    let mut pipe = Pipe::start(&server.gateway);
+    let local = pipe.initialize("2025-11-25", json!({})).await;
+    let tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}, "list": {}});
+    assert_eq!(local.result()["capabilities"]["tasks"], tasks);
+}
+
+/// Case 25: versions without tasks hear nothing of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn older_versions_hear_nothing_of_tasks() {
+    let server = serve(&Board::new(Era::Both)).await;
+    for (version, tasks) in [("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)] {
+        let old = Old::with(&server, version, json!({})).await;
+        assert_eq!(old.initialized["protocolVersion"], version);
+        assert_eq!(old.initialized["capabilities"].get("tasks").is_some(), tasks, "{version}");
+        assert!(old.initialized["capabilities"].get("extensions").is_none());
+        let tools = old.ask("tools/list", json!({})).await.result()["tools"].clone();
+        for tool in tools.as_array().expect("tools") {
+            assert_eq!(tool.get("execution").is_some(), tasks, "{version}: {tool}");
+        }
+        let get = old.ask("tasks/get", json!({"taskId": "x"})).await.code();
+        assert_eq!(get, if tasks { -32602 } else { -32601 }, "{version}");
+    }
+}
+
+/// Case 26: what a tool says of tasks, for each generation.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_tool_says_whether_it_can_be_a_task() {
+    let server = serve(&Board::new(Era::Both)).await;
+    let tools = Old::open(&server).await.ask("tools/list", json!({})).await.result()["tools"].clone();
+    let support: Vec<_> = tools
+        .as_array()
+        .expect("tools")
+        .iter()
+        .map(|tool| {
+            (
+                tool["name"].as_str().expect("a name"),
+                tool["execution"]["taskSupport"].as_str().expect("a word"),
+            )
+        })
+        .collect();
+    for (name, word) in support {
+        let want = match name {
+            "always" => "required",
+            "never" => "forbidden",
+            _ => "optional",
+        };
+        assert_eq!(word, want, "{name}");
+    }
+    let listed = Modern::new(&server).ask("tools/list", json!({})).await.result().clone();
+    assert!(listed["tools"].as_array().expect("tools").iter().all(|tool| tool.get("execution").is_none()));
+    assert_eq!((&listed["resultType"], &listed["ttlMs"]), (&json!("complete"), &json!(0)));
+}
+
+/// SEMANTICS, Lifetime: each ttl a client can think of has its defined answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_ttl_has_its_answer() {
+    let server = serve(&Board::new(Era::Both)).await;
+    let old = Old::open(&server).await;
+    let day = 24 * 3600 * 1000_u64;
+    for (ttl, want) in [
+        ("null", Some(day + 3_600_000)),
+        ("0", Some(1000)),
+        ("1", Some(1000)),
+        ("60000", Some(60_000)),
+        ("6e4", Some(60_000)),
+        ("60000.0", Some(60_000)),
+        ("999999999999", Some(8 * day)),
+        ("1e300", Some(8 * day)),
+        ("18446744073709551616", Some(8 * day)),
+        ("-1", None),
+        ("-0.5", None),
+        ("1.5", None),
+        ("1e999", None),
+        ("\"60000\"", None),
+        ("true", None),
+        ("[]", None),
+        ("{}", None),
+    ] {
+        let message = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"always","arguments":{{"steps":[{{"wait":"x"}}]}},"task":{{"ttl":{ttl}}}}}}}"#
+        );
+        let headers = [("Mcp-Session-Id", old.session.as_str())];
+        let answer = crate::harness::http::send(server.addr, "POST", &headers, message.as_bytes())
+            .await
+            .answer()
+            .await;
+        match want {
+            Some(want) => assert_eq!(answer.result()["task"]["ttl"], want, "{ttl}"),
+            None => assert_eq!(answer.code(), -32602, "{ttl}"),
+        }
+    }
+    for task in [json!(null), json!(true), json!([]), json!("x")] {
+        let call = json!({"name": "always", "arguments": {}, "task": task});
+        assert_eq!(old.ask("tools/call", call).await.code(), -32602, "{task}");
+    }
+}
+
+/// `io.modelcontextprotocol/model-immediate-response` reaches both generations.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_immediate_response_is_told() {
+    let board = Board::new(Era::Both);
+    let policy = taskgate_gateway::ToolPolicy {
+        immediate_response: Some("Started.".to_owned()),
+        ..taskgate_gateway::ToolPolicy::always()
+    };
+    let builder = policies(Gateway::builder().add(board.spec("upstream"))).tool("do", policy);
+    let server = Server::start(builder.build().await.expect("gateway")).await;
+    let created = Old::open(&server).await.augmented("do", json!([])).await.result().clone();
+    assert_eq!(created["_meta"]["io.modelcontextprotocol/model-immediate-response"], "Started.");
+    let created =
+        Modern::new(&server).ask("tools/call", json!({"name": "do", "arguments": steps(&json!([]))})).await;
+    assert_eq!(created.result()["statusMessage"], "Started.");
+}

@@ -1,0 +1,10 @@
+//! The proof: the real programs against real peers, killed and started again. `./test` runs it all.
+
+mod clients;
+mod crash;
+mod everything;
+mod golden;
+mod official;
+mod restart;
+mod serve;
+mod tidy;

@@ -1,0 +1,148 @@
+//! The official conformance suite against the fixtures behind the gateway.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use taskgate_proof::peers;
+
+use crate::serve::Fixtures;
+
+/// The scenarios of the tasks extension. Each runs by name and without a version, since with one it is skipped.
+const TASKS: [&str; 10] = [
+    "tasks-lifecycle",
+    "tasks-capability-negotiation",
+    "tasks-wire-fields",
+    "tasks-request-state-removal",
+    "tasks-mrtr-input",
+    "tasks-request-headers",
+    "tasks-dispatch-and-envelope",
+    "tasks-status-notifications",
+    "tasks-required-task-error",
+    "tasks-mrtr-composition",
+];
+
+/// The one scenario that the suite itself skips, whatever the server does.
+const SKIPPED_BY_THE_SUITE: &str = "tasks-status-notifications";
+
+/// How long a whole suite may take.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// All ten scenarios of the tasks extension pass every check.
+///
+/// CASES 6, 7, 8, 15 and 24, as far as the suite looks at them.
+#[test]
+fn every_check_of_the_tasks_scenarios_passes() {
+    let server = Fixtures::start();
+    let out = tempfile::tempdir().expect("a folder");
+    let mut wrong = Vec::new();
+    let mut passed = 0;
+    for scenario in TASKS {
+        let folder = out.path().join(scenario);
+        let ended = suite(&server.url(), &folder, &["--scenario", scenario]);
+        let ran = results(&folder);
+        if ran.len() != 1 || ran[0].1.is_empty() {
+            wrong.push(format!("{scenario} left no checks: {ended}"));
+        }
+        for check in ran.iter().flat_map(|(_, checks)| checks) {
+            match check["status"].as_str() {
+                Some("SUCCESS" | "INFO") => passed += 1,
+                Some("SKIPPED") if scenario == SKIPPED_BY_THE_SUITE => {}
+                _ => wrong.push(format!("{scenario}: {check:#}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(passed >= 44, "only {passed} checks ran");
+    println!("tasks: {passed} checks passed");
+}
+
+/// No check of 2025-06-18 fails.
+#[test]
+fn the_suite_of_2025_06_18_passes() {
+    generic("2025-06-18", 27);
+}
+
+/// No check of 2025-11-25 fails.
+#[test]
+fn the_suite_of_2025_11_25_passes() {
+    generic("2025-11-25", 33);
+}
+
+/// No check of 2026-07-28 fails.
+#[test]
+fn the_suite_of_2026_07_28_passes() {
+    generic("2026-07-28", 40);
+}
+
+fn generic(version: &str, scenarios: usize) {
+    let server = Fixtures::start();
+    let out = tempfile::tempdir().expect("a folder");
+    let known = known_warnings();
+    let expected = peers::files().join("expected-failures.yml");
+    let expected = expected.to_str().expect("a plain path");
+    let ended = suite(
+        &server.url(),
+        out.path(),
+        &["--suite", "all", "--spec-version", version, "--expected-failures", expected],
+    );
+    let ran = results(out.path());
+    let mut wrong = Vec::new();
+    let mut passed = 0;
+    for (scenario, checks) in &ran {
+        if checks.is_empty() {
+            wrong.push(format!("{scenario} checked nothing"));
+        }
+        for check in checks {
+            let name = (scenario.clone(), check["id"].as_str().unwrap_or_default().to_owned());
+            match check["status"].as_str() {
+                Some("SUCCESS" | "INFO" | "SKIPPED") => passed += 1,
+                Some("WARNING") if known.contains(&name) => {}
+                _ => wrong.push(format!("{scenario}: {check:#}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // A scenario that throws leaves no file behind.
+    assert_eq!(ran.len(), scenarios, "scenarios are missing: {ended}");
+    println!("{version}: {passed} checks of {scenarios} scenarios passed");
+}
+
+/// Runs the suite; what it says is worth reading only when something went wrong.
+fn suite(url: &str, out: &Path, arguments: &[&str]) -> String {
+    let mut command = peers::node_command(&peers::npm("@modelcontextprotocol/conformance/dist/index.js"));
+    command.args(["server", "--url", url, "-o"]).arg(out).args(arguments);
+    let output = peers::run(command, LIMIT);
+    let said = [output.stdout, output.stderr].concat();
+    format!("{}\n{}", output.status, String::from_utf8_lossy(&said))
+}
+
+/// The checks of every scenario that left some.
+fn results(out: &Path) -> Vec<(String, Vec<Value>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(out).into_iter().flatten().flatten() {
+        let Ok(text) = fs::read_to_string(entry.path().join("checks.json")) else { continue };
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // server-SCENARIO-2026-01-31T…
+        let scenario = name.strip_prefix("server-").unwrap_or(&name);
+        let scenario = scenario.get(..scenario.len().saturating_sub("-2026-01-31T00-00-00-000Z".len()));
+        let checks = serde_json::from_str(&text).expect("a list of checks");
+        all.push((scenario.unwrap_or_default().to_owned(), checks));
+    }
+    all
+}
+
+/// `peers/known-warnings.txt`: a scenario, a check and the reason on each line.
+fn known_warnings() -> BTreeSet<(String, String)> {
+    let text = fs::read_to_string(peers::files().join("known-warnings.txt")).expect("known-warnings.txt");
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let entry = |line: &str| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let both = words.next().zip(words.next());
+        assert!(words.next().is_some(), "known-warnings.txt gives no reason: {line}");
+        both.expect("a scenario and a check")
+    };
+    lines.map(entry).collect()
+}

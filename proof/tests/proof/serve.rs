@@ -1,0 +1,45 @@
+//! Starting what the tests talk to.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use taskgate_proof::program::Program;
+use taskgate_proof::programs;
+
+/// The example with all fixtures of the official suite, over HTTP with one known user and a store of its own.
+pub struct Fixtures {
+    _program: Program,
+    pub address: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Fixtures {
+    pub fn start() -> Fixtures {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (program, address) = Program::serve(fixtures("127.0.0.1:0", &folder.path().join("tasks.db")));
+        Fixtures { _program: program, address, _folder: folder }
+    }
+
+    pub fn url(&self) -> String {
+        url(self.address)
+    }
+}
+
+/// The command that serves the fixtures over HTTP.
+pub fn fixtures(listen: &str, store: &Path) -> Command {
+    let mut command = Command::new(programs::example("conformance"));
+    command.args(["--single-user", "--listen", listen, "--store"]).arg(store);
+    command
+}
+
+/// The command that serves the fixtures over stdio, with tasks in memory.
+pub fn fixtures_stdio() -> Command {
+    let mut command = Command::new(programs::example("conformance"));
+    command.arg("--stdio");
+    command
+}
+
+pub fn url(address: SocketAddr) -> String {
+    format!("http://{address}/mcp")
+}
