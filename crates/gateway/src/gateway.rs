@@ -81,10 +81,17 @@ impl Gateway {
     /// Shuts down in good order: ends subscriptions, starts nothing new, lets running work finish within the grace
     /// time, hands over the rest as the crash rules say.
     pub async fn drain(&self) {
+        self.drain_after(std::future::ready(())).await;
+    }
+
+    /// The same, but what was asked for already is still begun, until `begun` resolves or the grace time is over.
+    pub(crate) async fn drain_after(&self, begun: impl Future<Output = ()>) {
+        let deadline = tokio::time::Instant::now() + self.0.settings.drain_grace;
         self.0.shutdown.send_replace(true);
         // Calls that wait for answers cannot get them any more.
         self.0.parked.clear();
-        self.0.engine.drain(self.0.settings.drain_grace).await;
+        let _ = tokio::time::timeout_at(deadline, begun).await;
+        self.0.engine.drain(deadline.saturating_duration_since(tokio::time::Instant::now())).await;
         self.0.sessions.end_all();
     }
 
@@ -142,9 +149,10 @@ impl Gateway {
         Err(RpcError::invalid_params(format!("Unknown tool: {}", name.chars().take(120).collect::<String>())))
     }
 
-    /// The headers a 2026-07-28 caller of this tool mirrors its arguments into, as far as the tool is known.
-    pub(crate) fn param_headers(&self, name: &str) -> Vec<ParamHeader> {
-        self.look_up(name).map(|target| target.facts.headers).unwrap_or_default()
+    /// The headers a 2026-07-28 caller of this tool mirrors its arguments into. A tool that is not known yet is looked
+    /// for: it must not be called with headers that nobody has compared.
+    pub(crate) async fn param_headers(&self, name: &str) -> Vec<ParamHeader> {
+        self.find_tool(name).await.map(|target| target.facts.headers).unwrap_or_default()
     }
 
     fn look_up(&self, name: &str) -> Option<Target> {

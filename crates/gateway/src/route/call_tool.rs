@@ -1,11 +1,13 @@
 //! `tools/call`: create a task, run inline and become a task if it takes too long, or just run.
 
+use taskgate_client::session::Lane;
 use taskgate_engine::InlineCall;
 use taskgate_task::{Payload, TaskId};
 use taskgate_wire::dialect::d2026_07_28::missing_tasks_extension;
 use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, Reply, RpcError, method};
 
 use super::inline::{Ended, Inline};
+use super::parked::ParkedCall;
 use super::tasks::{encode, refusal};
 use super::{Answer, Caller, Request};
 use crate::gateway::{Gateway, Target};
@@ -35,7 +37,7 @@ impl Gateway {
         let target = self.find_tool(&call.name).await.map_err(rpc)?;
         let shape = shape(caller, &target, &call).map_err(rpc)?;
         let resumed = match &call.request_state {
-            Some(state) => self.0.parked.take(state, caller.owner(), request).map_err(rpc)?,
+            Some(state) => self.resumed(caller, request, &target, state).await.map_err(rpc)?,
             None => None,
         };
         let mut inline = Inline::new(self, caller, request, out);
@@ -89,6 +91,25 @@ impl Gateway {
 }
 
 impl Gateway {
+    /// The parked call a `requestState` opens. A state that is not ours is the upstream's to judge, unless the upstream
+    /// has no such states: then nobody can have given it out, and running the call anew would do its work twice.
+    async fn resumed(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+        target: &Target,
+        state: &str,
+    ) -> Result<Option<ParkedCall>, RpcError> {
+        let parked = self.0.parked.take(state, caller.owner(), request)?;
+        if parked.is_none() && caller.is_stateless() {
+            let session = target.upstream.session().await?;
+            if matches!(upstream::lane(&session, true), Lane::Legacy(_)) {
+                return Err(super::parked::unknown_state());
+            }
+        }
+        Ok(parked)
+    }
+
     /// Passes a request that is no tool call on to an upstream, and its answer back.
     pub(crate) async fn pass_on(
         &self,
@@ -99,7 +120,7 @@ impl Gateway {
     ) -> Answer {
         let rpc = |error: RpcError| error.to_payload();
         let resumed = match request.params.request_state().map_err(rpc)? {
-            Some(state) => self.0.parked.take(&state, caller.owner(), request).map_err(rpc)?,
+            Some(state) => self.resumed(caller, request, &target, &state).await.map_err(rpc)?,
             None => None,
         };
         let mut inline = Inline::new(self, caller, request, out);

@@ -85,7 +85,7 @@ impl Parked {
         let mut calls = self.0.lock();
         let fits = |call: &ParkedCall| call.owner == *owner && call.same == sameness(request);
         if !calls.get(state).is_some_and(fits) {
-            return Err(RpcError::invalid_params("Unknown or expired requestState for this request"));
+            return Err(unknown_state());
         }
         Ok(calls.remove(state))
     }
@@ -101,6 +101,11 @@ impl Parked {
         let now = Instant::now();
         self.0.lock().retain(|_, call| call.until > now);
     }
+}
+
+/// The error for a state that opens nothing.
+pub fn unknown_state() -> RpcError {
+    RpcError::invalid_params("Unknown or expired requestState for this request")
 }
 
 fn sameness(request: &Request<'_>) -> (String, Option<String>, Option<String>) {

@@ -44,10 +44,7 @@ impl Gateway {
                 Err(error) => break Err(error),
             }
         };
-        let deadline = tokio::time::Instant::now() + self.0.settings.drain_grace;
-        self.drain().await;
-        // What is still being answered, as far as there is time.
-        let _ = tokio::time::timeout_at(deadline, session.quiet()).await;
+        self.drain_after(session.quiet()).await;
         session.end();
         drop(pipe);
         // Answers that are still queued go out; a client that no longer reads does not hold the process.

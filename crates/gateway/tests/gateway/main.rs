@@ -6,7 +6,9 @@ mod harness;
 
 mod cancel;
 mod inline;
+mod input;
 mod listen;
 mod outcome;
 mod owners;
 mod restart;
+mod rules;

@@ -85,13 +85,18 @@ pub fn check_arguments(
     for ParamHeader { name, path } in wanted {
         let header = format!("Mcp-Param-{name}");
         let value = params.arguments().and_then(|arguments| at(arguments, path));
-        match (headers.get(&header), value) {
+        let mut said = headers.get_all(&header).iter().peekable();
+        match (said.peek(), value) {
             (None, None) => {}
             (None, Some(_)) => return Err(mismatch(format!("{header} is missing"))),
             (Some(_), None) => return Err(mismatch(format!("{header} has no value in the body"))),
-            (Some(text), Some(value)) => {
-                let text = text.to_str().map(|text| text.trim_matches([' ', '\t']));
-                if !text.is_ok_and(|text| decode(text).is_ok_and(|text| is_same(&text, &value))) {
+            (Some(_), Some(value)) => {
+                let same = |text: &axum::http::HeaderValue| {
+                    let text = text.to_str().map(|text| text.trim_matches([' ', '\t']));
+                    text.is_ok_and(|text| decode(text).is_ok_and(|text| is_same(&text, &value)))
+                };
+                // Others may look at any of several, so all must agree.
+                if !said.all(same) {
                     return Err(mismatch(format!("{header} does not match the body")));
                 }
             }
@@ -117,6 +122,10 @@ fn is_same(header: &str, value: &RawValue) -> bool {
         Some(b'"') => serde_json::from_str::<String>(value.get()).is_ok_and(|text| text == header),
         Some(b't' | b'f') => value.get() == header,
         _ => {
+            // Large whole numbers that differ would be the same as floats.
+            if let (Ok(a), Ok(b)) = (value.get().parse::<i128>(), header.parse::<i128>()) {
+                return a == b;
+            }
             value.get() == header
                 || matches!((value.get().parse::<f64>(), header.parse::<f64>()), (Ok(a), Ok(b)) if (a - b).abs() == 0.0)
         }

@@ -20,7 +20,7 @@ pub async fn request(
     raw: Option<Payload>,
     params: &Params<'_>,
 ) -> Response {
-    let caller = match check(&gateway, &headers, &method, params) {
+    let caller = match check(&gateway, &headers, &method, params).await {
         Ok(caller) => caller,
         Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
     };
@@ -32,7 +32,8 @@ pub async fn request(
         let answered = gateway.answer(&caller, &request, &out).await;
         return reply::whole(id, answered, true);
     }
-    let can_stream = headers::accepts_stream(&headers);
+    // A subscription has no other form than a stream, whatever its caller says it can read.
+    let can_stream = headers::accepts_stream(&headers) || method == method::LISTEN;
     let keep_alive = gateway.0.settings.keep_alive;
     let request_id = id.clone();
     // The stream owns the work: when the client closes it, the work is dropped, which cancels it.
@@ -44,7 +45,7 @@ pub async fn request(
 }
 
 /// Everything that must fit before anything runs.
-fn check(
+async fn check(
     gateway: &Gateway,
     headers: &HeaderMap,
     name: &str,
@@ -58,7 +59,7 @@ fn check(
     if name == method::TOOLS_CALL
         && let Ok(tool) = params.name()
     {
-        headers::check_arguments(headers, &gateway.param_headers(&tool), params)?;
+        headers::check_arguments(headers, &gateway.param_headers(&tool).await, params)?;
     }
     Ok(caller)
 }

@@ -193,8 +193,9 @@ impl Response {
         }
     }
 
-    /// The connection, given back without reading the body.
-    pub fn into_stream(self) -> TcpStream {
+    /// The connection, when the body was read to its end.
+    pub async fn drained(mut self) -> TcpStream {
+        while self.body.chunk().await.is_some() {}
         self.body.reader.into_inner()
     }
 }

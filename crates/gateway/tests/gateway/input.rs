@@ -1,0 +1,352 @@
+//! Questions of the upstream: where they go, who answers, what survives.
+
+use serde_json::{Value, json};
+
+use crate::harness::http::Response;
+use crate::harness::{
+    Board, Era, Modern, Old, Pipe, accept, eventually, form, logs, serve, serve_local, soon, steps,
+};
+
+async fn next(stream: &mut Response) -> Value {
+    serde_json::from_str(&stream.event().await.expect("an event")).expect("JSON")
+}
+
+/// Case 8: a wrong key is acknowledged and changes nothing, a right one is accepted once, a part leaves the rest open.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_count_by_their_key() {
+    for era in [Era::Session, Era::Modern] {
+        let board = Board::new(era);
+        let server = serve(&board).await;
+        let modern = Modern::new(&server);
+        let what = match era {
+            Era::Session => json!([{"ask": [form("A?"), form("B?")]}, {"answers": true}]),
+            _ => json!([{"round": {"a": form("A?"), "b": form("B?")}}, {"answers": true}]),
+        };
+        let id = modern.task("always", what).await;
+        let asked = modern.until(&id, "input_required").await;
+        let requests = asked["inputRequests"].as_object().expect("requests").clone();
+        // Questions asked together appear together.
+        assert_eq!(requests.values().collect::<Vec<_>>(), [&form("A?"), &form("B?")]);
+        let keys: Vec<&String> = requests.keys().collect();
+        for wrong in [json!({"wrong": accept("x")}), json!({}), json!({keys[0]: "text"}), json!({keys[0]: null})] {
+            assert_eq!(modern.update(&id, wrong).await.result(), &json!({"resultType": "complete"}));
+            assert_eq!(modern.get(&id).await, asked);
+        }
+        modern.update(&id, json!({keys[0]: accept("x"), "wrong": accept("y")})).await.result();
+        let half = modern.get(&id).await;
+        assert_eq!(half["status"], "input_required");
+        assert_eq!(half["inputRequests"], json!({keys[1]: form("B?")}));
+        // An answer is accepted once.
+        modern.update(&id, json!({keys[0]: accept("late")})).await.result();
+        modern.update(&id, json!({keys[1]: accept("z")})).await.result();
+        let text = modern.until(&id, "completed").await["result"]["content"][0]["text"].clone();
+        let answers: Value = serde_json::from_str(text.as_str().expect("a text")).expect("JSON");
+        let answers: Vec<Value> = match answers {
+            Value::Array(list) => list,
+            other => other.as_object().expect("a map").values().cloned().collect(),
+        };
+        assert_eq!(answers, [accept("x"), accept("z")]);
+        // Late answers to a task that has ended are acknowledged like unknown keys.
+        modern.update(&id, json!({keys[1]: accept("later")})).await.result();
+        for broken in [json!(null), json!([]), json!("x")] {
+            assert_eq!(modern.update(&id, broken).await.code(), -32602);
+        }
+        assert_eq!(modern.ask("tasks/update", json!({"taskId": id})).await.code(), -32602);
+    }
+}
+
+/// SEP-2663: keys are unique over a task's life, also when the upstream uses the same ones in every round.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_never_used_again() {
+    for era in [Era::Session, Era::Modern] {
+        let board = Board::new(era);
+        let server = serve(&board).await;
+        let modern = Modern::new(&server);
+        let round = match era {
+            Era::Session => json!({"ask": [form("Again?")]}),
+            _ => json!({"round": {"same": form("Again?")}}),
+        };
+        let rounds: Vec<Value> = std::iter::repeat_n(round, 5).chain([json!({"answers": true})]).collect();
+        let id = modern.task("always", Value::Array(rounds)).await;
+        let mut seen: Vec<String> = Vec::new();
+        for n in 0..5 {
+            let asked = eventually("the next question", || async {
+                let task = modern.get(&id).await;
+                let key = task["inputRequests"].as_object().and_then(|all| all.keys().next().cloned());
+                key.filter(|key| !seen.contains(key))
+            })
+            .await;
+            modern.update(&id, json!({asked.clone(): accept(&n.to_string())})).await.result();
+            seen.push(asked);
+        }
+        modern.until(&id, "completed").await;
+        if era == Era::Modern {
+            // The upstream gets its own keys back.
+            for call in &board.heard("tools/call")[1..] {
+                assert!(call["params"]["inputResponses"]["same"].is_object(), "{call}");
+            }
+        }
+    }
+}
+
+/// A round without questions only wants to be called again; nothing is asked, the task stays working.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_round_without_questions_is_called_again() {
+    let board = Board::new(Era::Modern);
+    let server = serve(&board).await;
+    let modern = Modern::new(&server);
+    let id = modern.task("always", json!([{"round": null}, {"round": {}}, {"round": {"a": form("A?")}}])).await;
+    modern.until(&id, "input_required").await;
+    assert_eq!(board.count("calls"), 3);
+    modern.update(&id, json!({"a": accept("x")})).await.result();
+    modern.until(&id, "completed").await;
+}
+
+/// Case 9: a question goes out on the `tasks/result` stream; a dropped stream makes it due again; it is answered once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_result_stream_asks_again_on_the_next_one() {
+    let board = Board::new(Era::Session);
+    let server = serve(&board).await;
+    let old = Old::open(&server).await;
+    let id = old.augmented("always", json!([{"ask": [form("Name?")]}, {"answers": true}])).await.task();
+    old.until(&id, "input_required").await;
+    let mut first = old.begin("tasks/result", json!({"taskId": id})).await;
+    let question = next(&mut first).await;
+    assert_eq!(question["method"], "elicitation/create");
+    assert_eq!(question["params"]["_meta"]["io.modelcontextprotocol/related-task"]["taskId"], json!(id));
+    drop(first);
+    assert_eq!(old.get(&id).await["status"], "input_required");
+    let mut second = old.begin("tasks/result", json!({"taskId": id})).await;
+    let again = next(&mut second).await;
+    assert_eq!(again["params"], question["params"]);
+    old.respond(&again["id"], accept("Luca")).await;
+    // An answer to the question that broke off is too late.
+    old.respond(&question["id"], accept("late")).await;
+    let answer = second.answer().await;
+    assert_eq!(answer.text(), json!([accept("Luca")]).to_string());
+    assert!(answer.before.is_empty(), "{:?}", answer.before);
+    logs::clean();
+}
+
+/// Case 9: a client that never calls `tasks/result` is asked on the general stream, once it has seen the status.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_only_polls_is_asked_on_the_general_stream() {
+    let board = Board::new(Era::Session);
+    let server = serve(&board).await;
+    let old = Old::open(&server).await;
+    let mut stream = old.stream().await;
+    let id = old.augmented("always", json!([{"ask": [form("Name?")]}, {"answers": true}])).await.task();
+    old.until(&id, "input_required").await;
+    let question = loop {
+        let message = next(&mut stream).await;
+        if message["method"] == "elicitation/create" {
+            break message;
+        }
+    };
+    assert_eq!(question["params"]["_meta"]["io.modelcontextprotocol/related-task"]["taskId"], json!(id));
+    old.respond(&question["id"], accept("Luca")).await;
+    old.until(&id, "completed").await;
+}
+
+/// Case 9 over stdio: the question comes on the pipe; a refused one is a cancelled elicitation.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_of_a_task_come_over_stdio() {
+    let board = Board::new(Era::Session);
+    let server = serve(&board).await;
+    let mut pipe = Pipe::open(&server.gateway).await;
+    for refuse in [false, true] {
+        let id = pipe.task("always", json!([{"ask": [form("Name?")]}, {"answers": true}])).await;
+        pipe.until(&id, "input_required").await;
+        let question = pipe.find(|message| message["method"] == "elicitation/create").await;
+        if refuse {
+            let error = json!({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}});
+            pipe.write(format!("{error}\n").as_bytes()).await;
+        } else {
+            pipe.respond(&question["id"], accept("Luca")).await;
+        }
+        let answer = pipe.ask("tasks/result", json!({"taskId": id})).await;
+        let want = if refuse { json!([{"action": "cancel"}]) } else { json!([accept("Luca")]) };
+        assert_eq!(answer.text(), want.to_string());
+    }
+}
+
+/// A task of one dialect is answered through the other: asked by 2025-11-25, answered with `tasks/update`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_can_be_answered_through_the_other_dialect() {
+    for era in [Era::Session, Era::Modern] {
+        let board = Board::new(era);
+        let server = serve(&board).await;
+        let old = Old::open(&server).await;
+        let modern = Modern::new(&server);
+        let asks = if era == Era::Session { json!({"ask": [form("N?")]}) } else { json!({"round": {"n": form("N?")}}) };
+        let id = old.augmented("always", json!([asks, {"answers": true}])).await.task();
+        let mut stream = old.begin("tasks/result", json!({"taskId": id})).await;
+        let question = next(&mut stream).await;
+        let task = modern.until(&id, "input_required").await;
+        let key = task["inputRequests"].as_object().expect("requests").keys().next().expect("a key").clone();
+        modern.update(&id, json!({key: accept("modern")})).await.result();
+        assert!(stream.answer().await.text().contains("modern"));
+        old.respond(&question["id"], accept("too late")).await;
+        // And the other way round.
+        let asks = if era == Era::Session { json!({"ask": [form("N?")]}) } else { json!({"round": {"n": form("N?")}}) };
+        let id = modern.task("always", json!([asks, {"answers": true}])).await;
+        let mut stream = old.begin("tasks/result", json!({"taskId": id})).await;
+        let question = next(&mut stream).await;
+        old.respond(&question["id"], accept("old")).await;
+        assert!(stream.answer().await.text().contains("old"));
+    }
+}
+
+/// A plain call of a 2025-11-25 client is asked on its own stream, whatever the upstream speaks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plain_call_is_asked_on_its_own_stream() {
+    for era in [Era::Session, Era::Modern] {
+        let board = Board::new(era);
+        let server = serve(&board).await;
+        let old = Old::open(&server).await;
+        let what = match era {
+            Era::Session => json!([{"ask": [form("A?"), form("B?")]}, {"answers": true}]),
+            _ => json!([{"round": {"a": form("A?"), "b": form("B?")}}, {"answers": true}]),
+        };
+        let mut stream = old.begin("tools/call", json!({"name": "never", "arguments": steps(&what)})).await;
+        let (first, second) = (next(&mut stream).await, next(&mut stream).await);
+        assert!(first["params"].get("_meta").is_none(), "no task, no related task");
+        old.respond(&second["id"], accept("b")).await;
+        old.respond(&first["id"], accept("a")).await;
+        let text = stream.answer().await.text().to_owned();
+        assert!(text.contains("\"a\"") && text.contains("\"b\""), "{text}");
+        // A client that cannot be asked: the upstream is told, or the call fails; nobody waits for ever.
+        let mute = Old::with(&server, "2025-11-25", json!({})).await;
+        let answer = mute.tool("never", json!([{"ask": [form("A?")]}, {"answers": true}])).await;
+        assert!(answer.before.is_empty());
+        assert!(answer.text().contains("error"), "{}", answer.raw);
+    }
+}
+
+/// Multi round-trip requests: a 2026-07-28 client gets the question of an upstream that speaks 2025-11-25 as an
+/// `InputRequiredResult`; its repeated call carries the running one on. States open only for their own request and owner.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_call_waits_for_the_answers_of_the_next_request() {
+    let board = Board::new(Era::Session);
+    let server = serve(&board).await;
+    let modern = Modern::new(&server);
+    let arguments = steps(&json!([{"count": "body"}, {"ask": [form("A?"), form("B?")]}, {"answers": true}]));
+    let call = |more: Value| {
+        let mut params = json!({"name": "never", "arguments": arguments});
+        for (key, value) in more.as_object().expect("an object") {
+            params[key] = value.clone();
+        }
+        params
+    };
+    let asked = modern.ask("tools/call", call(json!({}))).await.result().clone();
+    assert_eq!(asked["resultType"], "input_required");
+    let requests = asked["inputRequests"].as_object().expect("requests").clone();
+    assert_eq!(requests.len(), 2);
+    let keys: Vec<String> = requests.keys().cloned().collect();
+    let state = asked["requestState"].as_str().expect("a state").to_owned();
+    let answers = json!({&keys[0]: accept("a"), &keys[1]: accept("b")});
+    // Forged, changed and foreign states, and states on another request, open nothing and start nothing.
+    let mut other = call(json!({"requestState": state, "inputResponses": answers}));
+    other["arguments"]["steps"] = json!([]);
+    let mut renamed = call(json!({"requestState": state, "inputResponses": answers}));
+    renamed["name"] = json!("do");
+    for wrong in [
+        call(json!({"requestState": format!("{state}0"), "inputResponses": answers})),
+        call(json!({"requestState": format!("taskgate-call-{}", "0".repeat(32)), "inputResponses": answers})),
+        call(json!({"requestState": "forged", "inputResponses": answers})),
+        call(json!({"requestState": "", "inputResponses": answers})),
+        call(json!({"requestState": 7, "inputResponses": answers})),
+        other,
+        renamed,
+    ] {
+        let answer = modern.ask("tools/call", wrong.clone()).await;
+        assert_eq!(answer.code(), -32602, "{wrong}");
+    }
+    let mut local = Pipe::start(&server.gateway);
+    let foreign = local.ask_modern("tools/call", call(json!({"requestState": state, "inputResponses": answers}))).await;
+    assert_eq!(foreign.code(), -32602);
+    assert_eq!((board.count("body"), board.running()), (1, 1));
+    // A part of the answers asks for the rest.
+    let part = json!({"requestState": state, "inputResponses": {&keys[0]: accept("a"), "unknown": {}}});
+    let again = modern.ask("tools/call", call(part)).await.result().clone();
+    assert_eq!(again["inputRequests"], json!({&keys[1]: form("B?")}));
+    let next = again["requestState"].as_str().expect("a state").to_owned();
+    assert_ne!(state, next);
+    let rest = json!({"requestState": next, "inputResponses": {&keys[1]: accept("b")}});
+    let done = modern.ask("tools/call", call(rest.clone())).await;
+    assert_eq!(done.text(), json!([accept("a"), accept("b")]).to_string());
+    // A state is used up with its call.
+    assert_eq!(modern.ask("tools/call", call(rest)).await.code(), -32602);
+    assert_eq!((board.count("body"), board.running()), (1, 0));
+}
+
+/// MRTR, server requirement 6: nothing is asked that the client did not declare; the call ends with -32021.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_asked_that_was_not_declared() {
+    let board = Board::new(Era::Session);
+    let server = serve(&board).await;
+    let mute = Modern::with(&server, json!({"sampling": {}}));
+    let answer = mute.tool("never", json!([{"ask": [form("A?")]}])).await;
+    assert_eq!((answer.code(), answer.status), (-32021, 400));
+    assert_eq!(answer.error()["data"], json!({"requiredCapabilities": {"elicitation": {}}}));
+    board.until("the call was stopped", |board| board.running() == 0).await;
+}
+
+/// The questions of a modern upstream reach a modern client as they are, its state included.
+#[tokio::test(flavor = "multi_thread")]
+async fn rounds_of_a_modern_upstream_pass_through() {
+    let board = Board::new(Era::Modern);
+    let server = serve(&board).await;
+    let modern = Modern::new(&server);
+    let arguments = steps(&json!([{"round": {"a": form("A?")}}, {"answers": true}]));
+    let asked = modern.ask("tools/call", json!({"name": "never", "arguments": arguments})).await.result().clone();
+    let want = json!({"resultType": "input_required", "requestState": "round-1", "inputRequests": {"a": form("A?")}});
+    assert_eq!(asked, want);
+    let params = json!({"name": "never", "arguments": arguments, "requestState": "round-1", "inputResponses": {"a": accept("x")}});
+    assert_eq!(modern.ask("tools/call", params).await.text(), json!({"a": accept("x")}).to_string());
+}
+
+/// Questions within `inline_for` are asked on the spot and the call is no task; afterwards they belong to the task.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_before_the_handle_are_asked_at_once_later_ones_by_the_task() {
+    let board = Board::new(Era::Session);
+    let server = serve(&board).await;
+    let modern = Modern::new(&server);
+    let what = json!([{"ask": [form("Now?")]}, {"sleep": 600}, {"ask": [form("Later?")]}, {"answers": true}]);
+    let params = json!({"name": "patient", "arguments": steps(&what)});
+    let asked = modern.ask("tools/call", params.clone()).await.result().clone();
+    assert_eq!(asked["resultType"], "input_required");
+    let key = asked["inputRequests"].as_object().expect("requests").keys().next().expect("a key").clone();
+    let mut again = params;
+    again["requestState"] = asked["requestState"].clone();
+    again["inputResponses"] = json!({key.clone(): accept("now")});
+    let id = modern.ask("tools/call", again).await.task();
+    let task = modern.until(&id, "input_required").await;
+    let later = task["inputRequests"].as_object().expect("requests").keys().next().expect("a key").clone();
+    assert_ne!(later, key);
+    modern.update(&id, json!({later: accept("later")})).await.result();
+    modern.until(&id, "completed").await;
+    assert_eq!(board.count("calls"), 1);
+}
+
+/// Two sessions of one owner: a question is out on one stream at a time, and moves on when that session ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_asked_in_one_session_at_a_time() {
+    let board = Board::new(Era::Session);
+    let server = serve_local(&board).await;
+    let first = Old::open(&server).await;
+    let second = Old::open(&server).await;
+    let id = first.augmented("always", json!([{"ask": [form("Name?")]}, {"answers": true}])).await.task();
+    first.until(&id, "input_required").await;
+    let mut one = first.begin("tasks/result", json!({"taskId": id})).await;
+    assert_eq!(next(&mut one).await["method"], "elicitation/create");
+    let mut two = second.begin("tasks/result", json!({"taskId": id})).await;
+    let silent = tokio::time::timeout(std::time::Duration::from_millis(300), two.next_event()).await;
+    assert!(silent.is_err(), "{silent:?}");
+    assert_eq!(first.end().await, 204);
+    // It waits for a change to notice; a poll is one.
+    second.get(&id).await;
+    let question = soon("the question", next(&mut two)).await;
+    second.respond(&question["id"], accept("two")).await;
+    assert!(two.answer().await.text().contains("two"));
+}
