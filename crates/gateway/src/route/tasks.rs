@@ -21,6 +21,8 @@ impl Gateway {
             && task.status == Status::InputRequired
         {
             session.tell(id);
+            // The task may be from before this session, or from another one: its questions are asked here all the same.
+            self.send_courier(session, id);
         }
         encode(caller, Reply::State(&task))
     }
