@@ -8,6 +8,8 @@ mod error;
 mod feed;
 mod ops;
 pub mod store;
+#[cfg(test)]
+mod tests;
 mod upkeep;
 mod work;
 

@@ -6,7 +6,7 @@ use taskgate_engine::{Engine, Launch};
 use taskgate_task::{Owner, Payload, TaskId, WorkClass};
 use taskgate_wire::tool::{ParamHeader, ToolFacts};
 use taskgate_wire::{RpcError, method};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::builder::GatewayBuilder;
 use crate::policy::{Settings, ToolPolicy};
@@ -26,8 +26,13 @@ pub(crate) struct Inner {
     pub(crate) parked: Parked,
     /// Questions that are out on some stream: each is asked once at a time, whoever could ask it.
     pub(crate) asking: Mutex<HashSet<(TaskId, String)>>,
+    /// One of them is no longer out, so that someone else may ask it.
+    pub(crate) asking_freed: Notify,
     pub(crate) shutdown: watch::Sender<bool>,
 }
+
+/// How long answers that are ready at the end of a drain have to leave.
+pub(crate) const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// A tool as a caller names it.
 pub(crate) struct Target {
@@ -52,6 +57,7 @@ impl Gateway {
             sessions: Sessions::default(),
             parked: Parked::default(),
             asking: Mutex::default(),
+            asking_freed: Notify::new(),
             shutdown: watch::Sender::new(false),
         }));
         gateway.start_upkeep();
@@ -92,6 +98,8 @@ impl Gateway {
         self.0.parked.clear();
         let _ = tokio::time::timeout_at(deadline, begun).await;
         self.0.engine.drain(deadline.saturating_duration_since(tokio::time::Instant::now())).await;
+        // Whoever waited for a task that was handed over hears so.
+        let _ = tokio::time::timeout(LAST_WORDS, self.0.sessions.quiet()).await;
         self.0.sessions.end_all();
     }
 

@@ -58,7 +58,7 @@ pub struct Session {
     general: Mutex<General>,
     next_request: AtomicU64,
     pending: Mutex<HashMap<u64, oneshot::Sender<Result<Payload, Payload>>>>,
-    running: Mutex<HashMap<Id, Arc<Notify>>>,
+    running: Mutex<HashMap<Id, Running>>,
     request_ended: Notify,
     results: Mutex<HashMap<TaskId, Vec<(u64, Outlet)>>>,
     told: Mutex<HashMap<TaskId, Instant>>,
@@ -67,6 +67,19 @@ pub struct Session {
     streams_changed: Notify,
     ended: watch::Sender<bool>,
     last_used: Mutex<Instant>,
+}
+
+/// The requests of the client that run under one id: one, unless the client uses an id twice at a time.
+#[derive(Debug, Default)]
+struct Running {
+    stop: Arc<Notify>,
+    count: usize,
+}
+
+impl Running {
+    fn stop(&self) {
+        (0..self.count).for_each(|_| self.stop.notify_one());
+    }
 }
 
 /// The stream for what belongs to no request: the GET stream or stdout.
@@ -220,14 +233,22 @@ impl Session {
 
     /// Notes that a request of the client runs. `notifications/cancelled` notifies the returned handle.
     pub fn began(&self, id: &Id) -> Arc<Notify> {
-        let stop = Arc::new(Notify::new());
-        self.running.lock().insert(id.clone(), stop.clone());
-        stop
+        let mut running = self.running.lock();
+        let under = running.entry(id.clone()).or_default();
+        under.count += 1;
+        under.stop.clone()
     }
 
     /// Notes that a request of the client has been answered.
     pub fn finished(&self, id: &Id) {
-        self.running.lock().remove(id);
+        let mut running = self.running.lock();
+        if let Some(under) = running.get_mut(id) {
+            under.count -= 1;
+            if under.count == 0 {
+                running.remove(id);
+            }
+        }
+        drop(running);
         self.request_ended.notify_waiters();
     }
 
@@ -244,8 +265,8 @@ impl Session {
 
     /// The client cancels a request of its own. Unknown ones are ignored, as the cancellation page says.
     pub fn cancel(&self, id: &Id) {
-        if let Some(stop) = self.running.lock().get(id) {
-            stop.notify_one();
+        if let Some(running) = self.running.lock().get(id) {
+            running.stop();
         }
     }
 
@@ -321,9 +342,7 @@ impl Session {
     pub fn end(&self) {
         self.general.lock().outlet = None;
         self.pending.lock().clear();
-        for stop in self.running.lock().values() {
-            stop.notify_one();
-        }
+        self.running.lock().values().for_each(Running::stop);
         self.ended.send_replace(true);
     }
 

@@ -67,6 +67,11 @@ impl Inputs {
         self.rounds == 0
     }
 
+    /// How many rounds of questions there were.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
     /// The questions without an answer, in the order they were asked.
     pub fn open(&self) -> impl Iterator<Item = &Asked> {
         self.asked.iter().filter(|asked| asked.answer.is_none())

@@ -44,6 +44,7 @@ struct Carried {
     fence: u64,
     stop: Notify,
     answers: Mutex<Answers>,
+    report: Report,
 }
 
 /// Answers on their way to the work. An answer can arrive before its question's key is known here, since
@@ -119,6 +120,8 @@ impl Executor {
     /// Hands answers to the work, if this process carries it.
     pub(crate) fn answer(&self, id: &TaskId, answered: Vec<(String, Payload)>) {
         let Some(carried) = self.carried.lock().get(id).cloned() else { return };
+        // From here on silence is the work's own again.
+        carried.report.alive();
         let mut answers = carried.answers.lock();
         for (key, answer) in answered {
             match answers.waiting.remove(&key) {
@@ -147,8 +150,8 @@ impl Executor {
         }
     }
 
-    fn enter(&self, id: TaskId, fence: u64) -> Arc<Carried> {
-        let carried = Arc::new(Carried { fence, stop: Notify::new(), answers: Mutex::default() });
+    fn enter(&self, id: TaskId, fence: u64, report: Report) -> Arc<Carried> {
+        let carried = Arc::new(Carried { fence, stop: Notify::new(), answers: Mutex::default(), report });
         self.carried.lock().insert(id, carried.clone());
         carried
     }
@@ -174,7 +177,7 @@ impl Engine {
         run: BoxFuture<'static, Ending>,
         report: Report,
     ) -> Attempt {
-        let carried = self.0.executor.enter(id, fence);
+        let carried = self.0.executor.enter(id, fence, report.clone());
         let engine = self.clone();
         tokio::spawn(async move {
             let leave = Leave { engine: &engine, id, carried: &carried };
@@ -238,6 +241,10 @@ impl Engine {
                 Ok(change) => {
                     drop(leave);
                     if change.start {
+                        // Work that asks nothing and only wants to be called again may do so for ever, until its run limit,
+                        // but not at full speed.
+                        let pause = ASKED_NOTHING * change.task.inputs.rounds();
+                        tokio::time::sleep(pause.min(Duration::from_secs(10))).await;
                         self.begin(change.task).await;
                     }
                     return;
@@ -271,7 +278,12 @@ impl Engine {
     }
 
     /// Starts a new attempt of a task: from its answers if they are all there, from the beginning if it may be repeated.
+    ///
+    /// A process that is shutting down begins nothing; the next one finds the task as it is.
     pub(crate) async fn begin(&self, task: Task) {
+        if self.is_draining() {
+            return;
+        }
         let fail =
             |failure, message: &str| Step::Fail { fence: task.fence, failure, message: message.to_owned() };
         let Some(runner) = self.runner(&task.runner) else {
@@ -320,6 +332,8 @@ impl Engine {
     }
 }
 
+/// The pause before the first repetition of work that asked nothing; it grows with each round.
+const ASKED_NOTHING: Duration = Duration::from_millis(50);
 /// How often repeatable work is started at the most.
 const MOST_ATTEMPTS: u32 = 5;
 /// Timers reach about two years; longer limits are waited for in pieces.

@@ -5,6 +5,7 @@
 //! status; so the general stream is used only after the client has seen `input_required` and had a moment to
 //! call. A stream that breaks before the answer makes the question due again.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ impl Gateway {
     async fn carry_questions(&self, session: &Arc<Session>, id: TaskId) {
         let Ok(mut watch) = self.0.engine.watch(session.owner(), id) else { return };
         let mut out = FuturesUnordered::new();
+        // The keys of what this courier has out.
+        let mut mine: HashSet<String> = HashSet::new();
         let mut told = watch.current().version;
         let mut waits_since = Instant::now();
         loop {
@@ -62,11 +65,18 @@ impl Gateway {
                 return;
             }
             let mut look_again = None;
+            let freed = self.0.asking_freed.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            let mut elsewhere = false;
             if task.status == Status::InputRequired {
                 let due = session.told_at(&id).map_or(waits_since + task.poll_interval * 2, |at| at + MOMENT);
                 match stream_for(session, &id, due) {
                     Some(outlet) => {
-                        for (key, answer) in self.ask_open(session, &task, &outlet) {
+                        let (asked, taken) = self.ask_open(session, &task, &outlet);
+                        elsewhere = taken.iter().any(|key| !mine.contains(key));
+                        for (key, answer) in asked {
+                            mine.insert(key.key.clone());
                             let outlet = outlet.clone();
                             out.push(async move {
                                 tokio::select! {
@@ -85,9 +95,11 @@ impl Gateway {
             tokio::select! {
                 changed = watch.changed() => if changed.is_err() { return },
                 () = &mut streams => {}
+                () = &mut freed, if elsewhere => {}
                 () = sleep_until(look_again) => {}
                 Some((asking, answer)) = out.next() => {
                     let asking: Asking = asking;
+                    mine.remove(&asking.key);
                     // The session's end drops the sender; a broken stream gives nothing. Both make the question due again.
                     if let Some(Ok(answer)) = answer {
                         self.take_answer(session, &asking, answer.unwrap_or_else(|_| declined(&asking.method))).await;
@@ -97,16 +109,23 @@ impl Gateway {
         }
     }
 
-    /// Puts the open questions that are not out on any stream on this one.
+    /// Puts the open questions that are not out on any stream on this one. Returns these, and the keys of those that are
+    /// out already.
     fn ask_open(
         &self,
         session: &Arc<Session>,
         task: &Task,
         outlet: &Outlet,
-    ) -> Vec<(Asking, AnswerReceiver)> {
-        let mut asked = Vec::new();
+    ) -> (Vec<(Asking, AnswerReceiver)>, Vec<String>) {
+        let (mut asked, mut taken) = (Vec::new(), Vec::new());
+        let capabilities = session.negotiated().map(|n| n.capabilities).unwrap_or_default();
         for question in task.inputs.open() {
+            if capabilities.allow(&question.method).is_err() {
+                // Nobody in this session can answer; another session of the same owner may.
+                continue;
+            }
             if !self.0.asking.lock().insert((task.id, question.key.clone())) {
+                taken.push(question.key.clone());
                 continue;
             }
             let asking = Asking {
@@ -122,17 +141,12 @@ impl Gateway {
                 .engine
                 .get(session.owner(), task.id)
                 .is_ok_and(|now| now.inputs.open().any(|open| open.key == question.key));
-            let able =
-                open && session.negotiated().is_some_and(|n| n.capabilities.allow(&question.method).is_ok());
-            if able {
+            if open {
                 let params = related(question.params.as_ref(), task.id);
                 asked.push((asking, session.request(outlet, &question.method, Some(params))));
-            } else {
-                // Nobody in this session can answer; another session of the same owner may.
-                drop(asking);
             }
         }
-        asked
+        (asked, taken)
     }
 
     async fn take_answer(&self, session: &Session, asking: &Asking, answer: Payload) {
@@ -156,6 +170,7 @@ struct Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         self.gateway.0.asking.lock().remove(&(self.id, std::mem::take(&mut self.key)));
+        self.gateway.0.asking_freed.notify_waiters();
     }
 }
 

@@ -52,6 +52,14 @@ impl Sessions {
         });
     }
 
+    /// Resolves when every request in every session has been answered.
+    pub async fn quiet(&self) {
+        let all: Vec<Arc<Session>> = self.0.lock().values().cloned().collect();
+        for session in all {
+            session.quiet().await;
+        }
+    }
+
     /// Ends all.
     pub fn end_all(&self) {
         for (_, session) in self.0.lock().drain() {

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use super::{answer, message, stateless_caller};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, LAST_WORDS};
 use crate::route::{Answer, Caller};
 use crate::session::{Outlet, Session};
 
@@ -45,6 +45,7 @@ impl Gateway {
             }
         };
         self.drain_after(session.quiet()).await;
+        let _ = tokio::time::timeout(LAST_WORDS, session.quiet()).await;
         session.end();
         drop(pipe);
         // Answers that are still queued go out; a client that no longer reads does not hold the process.
@@ -63,7 +64,7 @@ impl Pipe {
     fn take(&self, line: Line) {
         let parsed = match &line {
             Line::Text(bytes) => Message::parse(&one_line(bytes)),
-            Line::TooLong { limit } => {
+            Line::TooLong { limit, .. } => {
                 let text = format!("The message is longer than max_message ({limit} bytes); it was dropped");
                 self.out.send(Message::error(None, &RpcError::new(ErrorCode::InvalidRequest, text)));
                 return;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use taskgate_client::session::{Lane, Session};
 use taskgate_wire::RpcError;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::policy::UpstreamSpec;
 
@@ -24,6 +24,8 @@ pub struct Upstream {
     state: watch::Receiver<State>,
     catalog: RwLock<Arc<Catalog>>,
     changes: broadcast::Sender<Change>,
+    /// Tells by its end that nobody has the upstream any more.
+    _alive: oneshot::Sender<()>,
 }
 
 /// Whether an upstream can be called.
@@ -56,9 +58,22 @@ impl Upstream {
     pub fn start(spec: UpstreamSpec) -> Arc<Upstream> {
         let (sender, state) = watch::channel(State::Starting);
         let (changes, _) = broadcast::channel(256);
-        let upstream =
-            Arc::new(Upstream { spec, state, catalog: RwLock::default(), changes: changes.clone() });
-        tokio::spawn(supervise::keep_up(Arc::downgrade(&upstream), sender));
+        let (alive, dropped) = oneshot::channel();
+        let upstream = Arc::new(Upstream {
+            spec,
+            state,
+            catalog: RwLock::default(),
+            changes: changes.clone(),
+            _alive: alive,
+        });
+        let kept_up = supervise::keep_up(Arc::downgrade(&upstream), sender);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = kept_up => {}
+                // Nobody has the upstream any more. The connection ends with the last call on it.
+                _ = dropped => {}
+            }
+        });
         upstream
     }
 

@@ -153,6 +153,9 @@ fn with_answers(params: Option<&Payload>, round: &Round) -> Result<Payload, Inva
 }
 
 fn ended(result: Payload) -> Ending {
+    if !result.as_str().starts_with('{') {
+        return failed_with("The server's result is no object");
+    }
     let shape: ResultShape = match serde_json::from_str(result.as_str()) {
         Ok(shape) => shape,
         Err(error) => return failed_with(&format!("The server's result cannot be read: {error}")),
@@ -201,7 +204,7 @@ fn message_of(error: &Payload) -> String {
         message: String,
     }
     serde_json::from_str::<Shape>(error.as_str())
-        .map_or_else(|_| "The server answered with an error.".to_owned(), |shape| shape.message)
+        .map_or_else(|_| "The server answered with an error.".to_owned(), |shape| short(shape.message))
 }
 
 /// The first text of a result's content, short enough for a status line.
@@ -212,11 +215,15 @@ fn first_text(content: &RawValue) -> Option<String> {
         text: Option<String>,
     }
     let blocks: Vec<Block> = serde_json::from_str(content.get()).ok()?;
-    let text = blocks.into_iter().find_map(|block| block.text)?;
-    Some(match text.char_indices().nth(300) {
+    blocks.into_iter().find_map(|block| block.text).map(short)
+}
+
+/// A text of a server's, short enough for a status line: it is stored and sent again and again.
+fn short(text: String) -> String {
+    match text.char_indices().nth(300) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
-    })
+    }
 }
 
 /// Progress as a line for people: the message, else how far of how much.
@@ -237,7 +244,7 @@ fn progress_line(raw: &Payload) -> Option<String> {
         (None, _) => None,
     };
     match (shape.message, far) {
-        (Some(message), _) if !message.is_empty() => Some(message),
-        (_, far) => far.map(|far| format!("Progress: {far}")),
+        (Some(message), _) if !message.is_empty() => Some(short(message)),
+        (_, far) => far.map(|far| short(format!("Progress: {far}"))),
     }
 }

@@ -22,10 +22,11 @@ const LOOPING: u32 = 5;
 /// Connects, waits for the end, connects again; each time after a longer pause.
 pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
     let mut failures: u32 = 0;
+    let mut opening = Opening { probe: true, first: true };
     loop {
         let Some(strong) = upstream.upgrade() else { return };
         let since = Instant::now();
-        let why: String = match connect(&strong).await {
+        let why: String = match connect(&strong, &mut opening).await {
             Ok((session, catalog)) => {
                 *strong.catalog.write() = Arc::new(catalog);
                 tracing::info!(upstream = strong.name(), "up");
@@ -50,8 +51,18 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
     }
 }
 
+/// How to begin with a server that is a process.
+///
+/// Some servers of before 2026-07-28 end when they are asked something before `initialize`. Such a server is started
+/// again at once and not asked, but only the first time: later on each start has a pause of its own, and each failed
+/// one is followed by one of the other kind.
+struct Opening {
+    probe: bool,
+    first: bool,
+}
+
 /// Opens a connection and lists the tools: only then is the upstream up.
-async fn connect(upstream: &Upstream) -> Result<(Session, Catalog), String> {
+async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session, Catalog), String> {
     let spec = upstream.spec();
     let (link, both_lanes) = match &spec.kind {
         UpstreamKind::Process(command) => {
@@ -70,13 +81,14 @@ async fn connect(upstream: &Upstream) -> Result<(Session, Catalog), String> {
     });
     options.capabilities = Payload::from_value(&everything).map_err(|error| error.to_string())?;
     options.both_lanes = both_lanes && spec.speak == Speak::Auto;
-    if spec.speak == Speak::Session {
+    let first = std::mem::take(&mut opening.first);
+    let probed = opening.probe || !matches!(spec.kind, UpstreamKind::Process(_));
+    if spec.speak == Speak::Session || !probed {
         options.prefer = Version::NEWEST_WITH_SESSION;
     }
     let opened = match Session::open(link, options.clone()).await {
-        // Some servers of before 2026-07-28 end when they are asked something before `initialize`: start
-        // again and do not ask.
-        Err(OpenError::ClosedOnProbe { .. }) if let UpstreamKind::Process(command) = &spec.kind => {
+        Err(OpenError::ClosedOnProbe { .. }) if first && let UpstreamKind::Process(command) = &spec.kind => {
+            opening.probe = false;
             options.prefer = Version::NEWEST_WITH_SESSION;
             let link = stdio::spawn(command)
                 .map_err(|error| format!("cannot start {:?}: {error}", command.program))?;
@@ -84,7 +96,10 @@ async fn connect(upstream: &Upstream) -> Result<(Session, Catalog), String> {
         }
         opened => opened,
     };
-    let session = opened.map_err(|error| error.to_string())?;
+    let session = opened.map_err(|error| {
+        opening.probe = !opening.probe;
+        error.to_string()
+    })?;
     let catalog = Catalog::fetch(&session, lane(&session, true)).await.map_err(|error| error.message)?;
     Ok((session, catalog))
 }

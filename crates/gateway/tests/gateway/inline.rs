@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use taskgate_gateway::{Gateway, ToolPolicy};
+use taskgate_gateway::{Gateway, GatewayBuilder, ToolPolicy};
 
-use crate::harness::{Board, Era, Modern, Server, quick, serve};
+use crate::harness::{Board, Era, Modern, Old, Server, quick, serve, steps};
 
 /// A call that ends within `inline_for` is answered directly; a longer one becomes a task while it runs, and its body
 /// runs once.
@@ -27,9 +27,16 @@ async fn a_slow_call_becomes_a_task_and_is_not_started_again() {
 /// Promotion races the finish: whoever wins, there is exactly one answer, and a handle is always readable.
 #[tokio::test(flavor = "multi_thread")]
 async fn promotion_and_finish_race_to_one_answer() {
-    let board = Board::new(Era::Both);
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = crate::harness::life::open(&directory.path().join("tasks.db")).await;
     let policy = ToolPolicy { inline_for: Duration::from_millis(20), ..quick() };
-    let builder = Gateway::builder().add(board.spec("upstream")).policy(policy);
+    race(Gateway::builder().policy(policy.clone())).await;
+    race(Gateway::builder().policy(policy).store(store)).await;
+}
+
+async fn race(builder: GatewayBuilder) {
+    let board = Board::new(Era::Both);
+    let builder = builder.add(board.spec("upstream"));
     let server = Server::start(builder.build().await.expect("gateway")).await;
     let (mut results, mut tasks) = (0, 0);
     for round in 0..25 {
@@ -96,4 +103,30 @@ async fn progress_goes_to_the_caller_first_and_to_the_task_afterwards() {
     // The upstream always gets a token of ours, never the caller's.
     let sent = &board.heard("tools/call")[0]["params"]["_meta"]["progressToken"];
     assert!(sent.is_number(), "{sent}");
+}
+
+/// Progress and log messages of a plain call in a session: under the caller's own token, as it spelled it, and only to one
+/// that gave a token.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_hears_of_progress_under_its_own_token() {
+    let board = Board::new(Era::Both);
+    let server = serve(&board).await;
+    let old = Old::open(&server).await;
+    let what = json!([{"progress": {"progress": 0.5, "extra": [1]}}, {"log": "hello"}, {"sleep": 20}]);
+    for token in [json!("a"), json!(7), json!(9_007_199_254_740_993_u64), json!("")] {
+        let params = json!({"name": "never", "arguments": steps(&what), "_meta": {"progressToken": token}});
+        let answer = old.ask("tools/call", params).await;
+        let progress: Vec<_> =
+            answer.before.iter().filter(|said| said["method"] == "notifications/progress").collect();
+        assert_eq!(progress.len(), 1, "{:?}", answer.before);
+        assert_eq!(progress[0]["params"], json!({"progress": 0.5, "extra": [1], "progressToken": token}));
+        let logged = answer.before.iter().find(|said| said["method"] == "notifications/message");
+        assert_eq!(logged.expect("a message")["params"]["data"], "hello");
+    }
+    let silent = old.tool("never", what).await;
+    assert!(
+        silent.before.iter().all(|said| said["method"] != "notifications/progress"),
+        "{:?}",
+        silent.before
+    );
 }

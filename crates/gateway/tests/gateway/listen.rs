@@ -177,6 +177,51 @@ async fn a_session_hears_of_its_tasks_on_the_general_stream() {
     assert_eq!(told["params"], old.get(&id).await);
 }
 
+/// A newer general stream replaces an older one; what was said without one is kept, within bounds, for the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_general_stream_replaces_the_older_one() {
+    let board = Board::new(Era::Session);
+    let server = serve(&board).await;
+    let old = Old::open(&server).await;
+    let mut first = old.stream().await;
+    let mut second = old.stream().await;
+    assert_eq!(soon("its end", first.event()).await, None);
+    board.say("notifications/prompts/list_changed", None).await;
+    assert_eq!(next(&mut second).await["method"], "notifications/prompts/list_changed");
+    drop(second);
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    for n in 0..100 {
+        board.say("notifications/prompts/list_changed", Some(json!({"n": n}))).await;
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    let mut third = old.stream().await;
+    for n in 36..100 {
+        assert_eq!(next(&mut third).await["params"]["n"], n);
+    }
+}
+
+/// A subscriber that goes away is forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscriber_that_leaves_is_forgotten() {
+    let board = Board::new(Era::Both);
+    let server = serve(&board).await;
+    let modern = Modern::new(&server);
+    let id = modern.task("always", json!([{"wait": "x"}])).await;
+    let task = taskgate_task::TaskId::parse(&id).expect("an id");
+    let followed = || server.gateway.engine().store().feed().is_followed(&task);
+    let mut many: Vec<String> = (0..20_000).map(|n| format!("{n:048x}")).collect();
+    many.push(id.clone());
+    let ids: Vec<&str> = many.iter().map(String::as_str).collect();
+    for ids in [&[id.as_str()][..], &ids] {
+        let mut stream = modern.listen(ids).await;
+        assert_eq!(next(&mut stream).await["params"]["notifications"], json!({"taskIds": [id]}));
+        assert!(followed());
+        drop(stream);
+        crate::harness::eventually("it is forgotten", || async { (!followed()).then_some(()) }).await;
+    }
+    assert_eq!(modern.get(&id).await["status"], "working");
+}
+
 /// A blocked `tasks/result` is answered the moment the task ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_result_blocks_until_the_end() {

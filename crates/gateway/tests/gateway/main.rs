@@ -5,10 +5,16 @@
 mod harness;
 
 mod cancel;
+mod framing;
+mod handlers;
+mod hostile;
 mod inline;
 mod input;
+mod lifetime;
 mod listen;
 mod outcome;
 mod owners;
+mod processes;
 mod restart;
 mod rules;
+mod upstreams;

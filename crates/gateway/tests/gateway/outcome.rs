@@ -45,6 +45,35 @@ async fn a_protocol_error_comes_back_whole() {
     assert_eq!(*old.tool("never", json!([{"error": error}])).await.error(), error);
 }
 
+/// A status line stays a line, however much an upstream has to say; the payload stays whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_line_stays_short() {
+    let server = serve(&Board::new(Era::Both)).await;
+    let modern = Modern::new(&server);
+    let long = "é".repeat(100_000);
+    let id =
+        modern.task("always", json!([{"progress": {"progress": 1, "message": long}}, {"wait": "x"}])).await;
+    let line = crate::harness::eventually("a line", || async {
+        modern.get(&id).await["statusMessage"].as_str().map(ToOwned::to_owned)
+    })
+    .await;
+    assert!(line.starts_with('é') && line.len() < 1000, "{} bytes", line.len());
+    let error = json!({"code": -1, "message": long});
+    for what in [
+        json!([{"error": error}]),
+        json!([{"return": {"isError": true, "content": [{"type": "text", "text": long}]}}]),
+    ] {
+        let id = modern.task("always", what).await;
+        let task = crate::harness::eventually("the end", || async {
+            let task = modern.get(&id).await;
+            (task["status"] != "working").then_some(task)
+        })
+        .await;
+        assert!(task["statusMessage"].as_str().is_some_and(|line| line.len() < 1000));
+        assert!(task.to_string().len() > 200_000);
+    }
+}
+
 /// Case 7: a handle leaves only where the caller may have one. The whole matrix.
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_go_only_to_those_who_may_have_them() {

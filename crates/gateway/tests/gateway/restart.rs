@@ -126,8 +126,17 @@ async fn a_shutdown_lets_finish_what_can_finish() {
         async move { modern.tool("never", json!([{"sleep": 800}])).await }
     });
     board.until("all run", |board| board.running() == 3).await;
+    let old = Old::open(&server).await;
+    let waiting = tokio::spawn({
+        let long = long.clone();
+        async move { old.ask("tasks/result", json!({"taskId": long})).await }
+    });
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     server.stop();
     server.stopped().await;
+    // Whoever waited hears how it ended.
+    let waited = soon("the waiter's answer", waiting).await.expect("no panic");
+    assert_eq!(waited.error()["data"]["reason"], "interrupted");
     assert_eq!(soon("the inline answer", inline).await.expect("no panic").text(), "done");
     let owner = taskgate_task::Owner::anonymous();
     let get = |id: &str| {
@@ -161,6 +170,27 @@ async fn the_end_of_input_does_not_swallow_answers() {
     pipe.close();
     let rest = pipe.ended().await;
     assert!(rest.iter().any(|message| message["id"] == id && message["result"].is_object()), "{rest:?}");
+}
+
+/// SIGTERM over stdio: the input is still open, running work gets its grace, and the server ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_over_stdio_does_not_wait_for_the_end_of_input() {
+    let board = Board::new(Era::Both);
+    let gateway = builder(&board).build().await.expect("gateway");
+    let mut pipe = Pipe::open(&gateway).await;
+    let short = pipe.task("always", json!([{"sleep": 200}])).await;
+    let long = pipe.task("always", json!([{"wait": "x"}])).await;
+    let waiting = pipe.begin("tasks/result", json!({"taskId": long})).await;
+    pipe.ping().await;
+    pipe.stop();
+    let rest = pipe.ended().await;
+    // Whoever waited hears how it ended.
+    let answer = rest.iter().find(|message| message["id"] == waiting).expect("an answer");
+    assert_eq!(answer["error"]["data"]["reason"], "interrupted", "{answer}");
+    let owner = taskgate_task::Owner::local();
+    let id = taskgate_task::TaskId::parse(&short).expect("an id");
+    assert_eq!(gateway.engine().get(&owner, id).expect("a task").status.as_str(), "completed");
+    logs::clean();
 }
 
 /// A shutdown starts nothing new, but tells so.

@@ -12,6 +12,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 type Headers = Vec<(String, String)>;
+/// Arguments, headers beside the standard ones, and whether that is fine.
+type Case = (Value, Vec<(&'static str, &'static str)>, bool);
 
 async fn post(server: &Server, headers: &Headers, body: &Value) -> Answer {
     let headers: Vec<(&str, &str)> = headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
@@ -19,7 +21,8 @@ async fn post(server: &Server, headers: &Headers, body: &Value) -> Answer {
 }
 
 fn set(headers: &Headers, name: &str, value: Option<&str>) -> Headers {
-    let mut headers: Headers = headers.iter().filter(|(n, _)| !n.eq_ignore_ascii_case(name)).cloned().collect();
+    let mut headers: Headers =
+        headers.iter().filter(|(n, _)| !n.eq_ignore_ascii_case(name)).cloned().collect();
     headers.extend(value.map(|value| (name.to_owned(), value.to_owned())));
     headers
 }
@@ -83,11 +86,18 @@ async fn headers_must_agree_with_the_body() {
     }
     assert_eq!(board.count("calls"), ran + good);
     // A tool whose name looks like an encoded one must be encoded.
-    let odd = Board::with_tools(Era::Both, vec![json!({"name": "=?base64?bmV2ZXI=?=", "inputSchema": {"type": "object"}})]);
+    let odd = Board::with_tools(
+        Era::Both,
+        vec![json!({"name": "=?base64?bmV2ZXI=?=", "inputSchema": {"type": "object"}})],
+    );
     let server = serve(&odd).await;
     let modern = Modern::new(&server);
-    let (headers, body) = modern.request("tools/call", json!({"name": "=?base64?bmV2ZXI=?=", "arguments": {}}));
-    assert_eq!(post(&server, &set(&headers, "Mcp-Name", Some("=?base64?bmV2ZXI=?=")), &body).await.code(), -32020);
+    let (headers, body) =
+        modern.request("tools/call", json!({"name": "=?base64?bmV2ZXI=?=", "arguments": {}}));
+    assert_eq!(
+        post(&server, &set(&headers, "Mcp-Name", Some("=?base64?bmV2ZXI=?=")), &body).await.code(),
+        -32020
+    );
     assert_eq!(odd.count("calls"), 0);
     post(&server, &headers, &body).await.result();
 }
@@ -98,7 +108,7 @@ async fn parameter_headers_must_agree_with_the_arguments() {
     let board = Board::new(Era::Both);
     let server = serve(&board).await;
     let modern = Modern::new(&server);
-    let cases: Vec<(Value, Vec<(&str, &str)>, bool)> = vec![
+    let cases: Vec<Case> = vec![
         (json!({"region": "eu"}), vec![], false),
         (json!({"region": "eu"}), vec![("Mcp-Param-Region", "us")], false),
         (json!({"region": "eu"}), vec![("Mcp-Param-Region", "eu")], true),
@@ -127,7 +137,8 @@ async fn parameter_headers_must_agree_with_the_arguments() {
     ];
     let mut ran = 0;
     for (arguments, said, fine) in cases {
-        let (mut headers, body) = modern.request("tools/call", json!({"name": "headed", "arguments": arguments}));
+        let (mut headers, body) =
+            modern.request("tools/call", json!({"name": "headed", "arguments": arguments}));
         headers.extend(said.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let answer = post(&server, &headers, &body).await;
         if fine {
@@ -315,8 +326,10 @@ async fn a_body_over_the_limit_is_refused() {
     let board = Board::new(Era::Both);
     let server = serve(&board).await;
     let old = Old::open(&server).await;
-    let big = json!({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "x".repeat(20 << 20)}}).to_string();
-    let answer = send(server.addr, "POST", &[("Mcp-Session-Id", &old.session)], big.as_bytes()).await.answer().await;
+    let big = json!({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "x".repeat(20 << 20)}})
+        .to_string();
+    let answer =
+        send(server.addr, "POST", &[("Mcp-Session-Id", &old.session)], big.as_bytes()).await.answer().await;
     assert_eq!(answer.status, 413);
     assert!(answer.error()["message"].as_str().expect("words").contains("max_message (16777216 bytes)"));
     // In chunks, without a length.
@@ -325,7 +338,8 @@ async fn a_body_over_the_limit_is_refused() {
     let writer = tokio::spawn(async move {
         let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
         let _ = write.write_all(head.as_bytes()).await;
-        let chunk = [format!("{:x}\r\n", 1 << 20).into_bytes(), vec![b' '; 1 << 20], b"\r\n".to_vec()].concat();
+        let chunk =
+            [format!("{:x}\r\n", 1 << 20).into_bytes(), vec![b' '; 1 << 20], b"\r\n".to_vec()].concat();
         for _ in 0..20 {
             if write.write_all(&chunk).await.is_err() {
                 break;
@@ -370,7 +384,10 @@ async fn a_slow_client_is_served_and_holds_up_nobody() {
     assert_eq!(soon("the slow answer", slow).await.expect("no panic").text(), "done");
     // A client that announces more than it sends and goes away leaves nothing behind.
     let mut stream = TcpStream::connect(addr).await.expect("connected");
-    stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{").await.expect("sent");
+    stream
+        .write_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        .await
+        .expect("sent");
     drop(stream);
     logs::clean();
 }
@@ -388,7 +405,8 @@ async fn many_sessions_are_served_at_once() {
             let what = json!([{"ask": [crate::harness::form(&format!("{n}?"))]}, {"answers": true}]);
             let id = old.augmented("always", what).await.task();
             let mut stream = old.begin("tasks/result", json!({"taskId": id})).await;
-            let question: Value = serde_json::from_str(&stream.event().await.expect("a question")).expect("JSON");
+            let question: Value =
+                serde_json::from_str(&stream.event().await.expect("a question")).expect("JSON");
             assert_eq!(question["params"]["message"], format!("{n}?"));
             old.respond(&question["id"], crate::harness::accept(&n.to_string())).await;
             let answer = stream.answer().await;
@@ -408,7 +426,9 @@ async fn a_connection_is_used_again() {
     let gateway = policies(Gateway::builder().add(board.spec("u"))).build().await.expect("gateway");
     let server = Server::start(gateway).await;
     let mut stream = TcpStream::connect(server.addr).await.expect("connected");
-    for (body, status) in [("nonsense", 400), ("[]", 400), (r#"{"jsonrpc":"2.0","method":"notifications/x"}"#, 202), ("{", 400)] {
+    for (body, status) in
+        [("nonsense", 400), ("[]", 400), (r#"{"jsonrpc":"2.0","method":"notifications/x"}"#, 202), ("{", 400)]
+    {
         let response = send_on(stream, "POST", &[], body.as_bytes()).await;
         assert_eq!(response.status, status, "{body}");
         stream = response.drained().await;

@@ -1,5 +1,8 @@
 use std::borrow::Cow;
 
+use super::edges::Edges;
+use super::id::Id;
+
 /// Makes a JSON text fit on one line: JSON has line breaks only as white space between tokens, so each can
 /// become a blank without changing any value. Strings cannot hold a raw line break.
 pub fn one_line(text: &[u8]) -> Cow<'_, [u8]> {
@@ -18,6 +21,8 @@ pub enum Line {
     TooLong {
         /// The limit in bytes.
         limit: usize,
+        /// The request it was the answer to, if its ends tell.
+        answered: Option<Id>,
     },
 }
 
@@ -30,14 +35,14 @@ pub enum Line {
 pub struct Lines {
     limit: usize,
     line: Vec<u8>,
-    overlong: bool,
+    overlong: Option<Edges>,
     at_start: bool,
 }
 
 impl Lines {
     /// Takes lines of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Lines { limit, line: Vec::new(), overlong: false, at_start: true }
+        Lines { limit, line: Vec::new(), overlong: None, at_start: true }
     }
 
     /// Takes the bytes just read and returns the lines they complete.
@@ -58,18 +63,22 @@ impl Lines {
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        if self.overlong || self.line.len() + bytes.len() > self.limit {
-            self.overlong = self.overlong || !bytes.is_empty();
-            self.line = Vec::new();
-        } else {
-            self.line.extend_from_slice(bytes);
+        match &mut self.overlong {
+            Some(edges) => edges.add(bytes),
+            None if self.line.len() + bytes.len() > self.limit => {
+                let mut edges = Edges::default();
+                edges.add(&std::mem::take(&mut self.line));
+                edges.add(bytes);
+                self.overlong = Some(edges);
+            }
+            None => self.line.extend_from_slice(bytes),
         }
     }
 
     fn take(&mut self) -> Option<Line> {
-        if std::mem::take(&mut self.overlong) {
+        if let Some(edges) = self.overlong.take() {
             self.at_start = false;
-            return Some(Line::TooLong { limit: self.limit });
+            return Some(Line::TooLong { limit: self.limit, answered: edges.answered() });
         }
         let mut line = std::mem::take(&mut self.line);
         while line.last() == Some(&b'\r') {
@@ -115,7 +124,10 @@ mod tests {
     fn an_overlong_line_is_dropped_and_the_next_one_is_read() {
         let input = [vec![b'x'; 1000], b"\nok\n".to_vec()].concat();
         for step in [1, 7, 63, 64, 65, 2000] {
-            assert_eq!(cut(&input, step), [Line::TooLong { limit: 64 }, Line::Text(b"ok".to_vec())]);
+            assert_eq!(
+                cut(&input, step),
+                [Line::TooLong { limit: 64, answered: None }, Line::Text(b"ok".to_vec())]
+            );
         }
     }
 

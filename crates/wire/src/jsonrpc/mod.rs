@@ -1,5 +1,6 @@
 //! JSON-RPC 2.0 as MCP uses it: one message at a time, ids kept as they were spelled.
 
+mod edges;
 mod error;
 mod id;
 mod lines;

@@ -139,7 +139,7 @@ fn listen() {
     const NEWS: &str = "notifications/tasks";
     let done = transcript.create_modern("slow_compute", json!({ "seconds": 0, "label": "x" }));
     transcript.until(&done, "completed");
-    let running = transcript.create_modern("slow_compute", json!({ "seconds": 1, "label": "y" }));
+    let running = transcript.create_modern("slow_compute", json!({ "seconds": 3, "label": "y" }));
     let filter = json!({ "notifications": { "taskIds": [done, running, "unknown"] } });
     let undeclared = json!({ "elicitation": {} });
     transcript.ask_with("subscriptions/listen", filter.clone(), &undeclared).expect_err("undeclared");

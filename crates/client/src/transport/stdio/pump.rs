@@ -71,10 +71,10 @@ pub(super) async fn read(mut stdout: ChildStdout, inbound: mpsc::Sender<Inbound>
 
 async fn deliver(line: Line, inbound: &mpsc::Sender<Inbound>) {
     let text = match line {
-        Line::TooLong { limit } => {
+        Line::TooLong { limit, answered } => {
             let message = format!("a line is longer than the limit of {limit} bytes");
             let error = RpcError::new(ErrorCode::InvalidRequest, message);
-            let _ = inbound.send(Inbound::Malformed(Malformed { id: None, error })).await;
+            let _ = inbound.send(Inbound::Malformed(Malformed { id: answered, error })).await;
             return;
         }
         Line::Text(text) => text,
@@ -122,6 +122,6 @@ pub(super) async fn listen(mut stderr: ChildStderr, tail: Tail, program: String)
 fn log(program: &str, line: Line) {
     match line {
         Line::Text(text) => tracing::debug!(program, stderr = %String::from_utf8_lossy(&text)),
-        Line::TooLong { limit } => tracing::debug!(program, limit, "a long line on stderr was left out"),
+        Line::TooLong { limit, .. } => tracing::debug!(program, limit, "a long line on stderr was left out"),
     }
 }

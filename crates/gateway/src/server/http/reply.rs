@@ -43,6 +43,8 @@ impl Reply {
     /// Waits for what comes first and answers in the fitting way.
     pub async fn respond(mut self) -> Response {
         if !self.can_stream {
+            // Nothing but the answer can reach this caller: whoever would ask it something is told so.
+            drop(self.messages);
             let answer = self.run.await;
             return answered(self.id, answer, self.statuses);
         }

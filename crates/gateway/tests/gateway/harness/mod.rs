@@ -1,6 +1,7 @@
 //! What the tests stand on: upstreams that do as they are told, clients that see every byte, and deadlines.
 
 pub mod board;
+pub mod child;
 pub mod fake;
 pub mod http;
 pub mod life;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use taskgate_gateway::{Gateway, GatewayBuilder, Settings, ToolPolicy};
 
 pub use board::Board;
+pub use child::Child;
 pub use fake::Era;
 pub use http::Server;
 pub use life::Life;

@@ -165,6 +165,22 @@ impl Pipe {
         assert_eq!(self.ask("ping", json!({})).await.result(), &json!({}));
     }
 
+    /// The same under an id of one's own, whatever else comes meanwhile.
+    pub async fn ping_under(&mut self, id: &str) {
+        let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+        self.write(format!("{ping}\n").as_bytes()).await;
+        loop {
+            let line = self.line().await.expect("an answer");
+            let message: Value =
+                serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            if message["id"] == id {
+                assert_eq!(message["result"], json!({}), "{message}");
+                self.others.clear();
+                return;
+            }
+        }
+    }
+
     /// The same without a session.
     pub async fn ping_modern(&mut self) {
         assert_eq!(self.ask_modern("server/discover", json!({})).await.result()["resultType"], "complete");
@@ -178,4 +194,13 @@ pub fn modern_meta(capabilities: Value) -> Value {
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": capabilities,
     })
+}
+
+impl Pipe {
+    /// The next line, however long it takes.
+    pub async fn read_line_patiently(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).await.expect("UTF-8");
+        line
+    }
 }
