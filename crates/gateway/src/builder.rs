@@ -52,6 +52,7 @@ impl GatewayBuilder {
 
     /// Adds an upstream.
     #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "nobody adds a builder and a server with a plus sign")]
     pub fn add(mut self, upstream: UpstreamSpec) -> Self {
         self.upstreams.push(upstream);
         self

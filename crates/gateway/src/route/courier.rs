@@ -24,8 +24,10 @@ use crate::session::{Outlet, Session};
 const MOMENT: Duration = Duration::from_millis(400);
 
 impl Gateway {
-    /// Sends a courier for this task to this session, unless one is on its way.
-    pub(super) fn send_courier(&self, session: &Arc<Session>, id: TaskId) {
+    /// Sends a courier for this task to this session, unless one is on its way. `task` is what the client has seen of it:
+    /// whatever came later is news.
+    pub(super) fn send_courier(&self, session: &Arc<Session>, task: &Task) {
+        let (id, told) = (task.id, task.version);
         if !session.claim_courier(id) {
             return;
         }
@@ -33,19 +35,18 @@ impl Gateway {
         let session = session.clone();
         tokio::spawn(async move {
             tokio::select! {
-                () = gateway.carry_questions(&session, id) => {}
+                () = gateway.carry_questions(&session, id, told) => {}
                 () = session.ended() => {}
             }
             session.release_courier(&id);
         });
     }
 
-    async fn carry_questions(&self, session: &Arc<Session>, id: TaskId) {
+    async fn carry_questions(&self, session: &Arc<Session>, id: TaskId, mut told: u64) {
         let Ok(mut watch) = self.0.engine.watch(session.owner(), id) else { return };
         let mut out = FuturesUnordered::new();
         // The keys of what this courier has out.
         let mut mine: HashSet<String> = HashSet::new();
-        let mut told = watch.current().version;
         let mut waits_since = Instant::now();
         loop {
             let streams = session.streams_changed();

@@ -27,6 +27,7 @@ pub struct Inline<'a> {
 }
 
 /// How that ended.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart as soon as it is returned")]
 pub enum Ended {
     /// The caller gets this.
     Answered(Answer),

@@ -40,6 +40,7 @@ impl ParkedCall {
     }
 
     /// Hands over the answers. `Err` if some questions are still open.
+    #[expect(clippy::result_large_err, reason = "the call comes back whole, to be parked again")]
     pub fn answer(mut self, answers: Vec<(String, Payload)>) -> Result<InlineCall, ParkedCall> {
         for (key, answer) in answers {
             // Only an object is an answer; unknown keys are ignored.

@@ -22,7 +22,7 @@ impl Gateway {
         {
             session.tell(id);
             // The task may be from before this session, or from another one: its questions are asked here all the same.
-            self.send_courier(session, id);
+            self.send_courier(session, &task);
         }
         encode(caller, Reply::State(&task))
     }
@@ -40,7 +40,7 @@ impl Gateway {
             return encode(caller, Reply::Outcome(&task));
         }
         let _open = session.result_opened(id, out.clone());
-        self.send_courier(session, id);
+        self.send_courier(session, &task);
         let task = self.0.engine.wait(caller.owner(), id).await.map_err(refusal)?;
         encode(caller, Reply::Outcome(&task))
     }

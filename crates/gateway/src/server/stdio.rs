@@ -98,8 +98,10 @@ impl Pipe {
         let stop = session.began(&id);
         tokio::spawn(async move {
             let answered = tokio::select! {
-                answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), &out) => Some(answered),
+                // Once the client has cancelled, nothing more is said.
+                biased;
                 () = stop.notified() => cancelled(&name, &id),
+                answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), &out) => Some(answered),
             };
             session.finished(&id);
             let opened = name == method::INITIALIZE && answered.as_ref().is_some_and(Result::is_ok);

@@ -155,8 +155,11 @@ async fn stdio_subscriptions_are_told_apart() {
     let message = pipe.message().await;
     assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], subscriptions[1]);
     assert_eq!(message["params"]["status"], "completed");
-    let first = pipe.ask_modern("tasks/get", json!({"taskId": ids[0]})).await.result().clone();
-    assert_eq!(first["status"], "completed");
+    eventually_with(&mut pipe, "the other one's end", async |pipe| {
+        let first = pipe.ask_modern("tasks/get", json!({"taskId": ids[0]})).await.result().clone();
+        (first["status"] == "completed").then_some(())
+    })
+    .await;
     assert!(pipe.others.is_empty(), "{:?}", pipe.others);
 }
 

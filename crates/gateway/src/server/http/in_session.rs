@@ -50,8 +50,10 @@ fn detached(
     let task = tokio::spawn(async move {
         let caller = Caller::Session(session.clone());
         let answered = tokio::select! {
-            answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), &out) => Some(answered),
+            // Once the client has cancelled, nothing more is said.
+            biased;
             () = stop.notified() => None,
+            answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), &out) => Some(answered),
         };
         session.finished(&id);
         answered
