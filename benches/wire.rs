@@ -8,7 +8,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use taskgate_task::{Lifetime, LifetimePolicy, NewTask, Outcome, Owner, Payload, Step, Task, TaskId, Timestamp, WorkClass};
+use taskgate_task::{
+    Lifetime, LifetimePolicy, NewTask, Outcome, Owner, Payload, Step, Task, TaskId, Timestamp, WorkClass,
+};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
 use taskgate_wire::{Capabilities, Dialect, Message, Params, Reply};
 
@@ -30,7 +32,8 @@ fn finished() -> Task {
         status_message: None,
         created_at: NOW,
     });
-    let body = payload(r#"{"resultType":"complete","content":[{"type":"text","text":"p-12345"}],"isError":false}"#);
+    let body =
+        payload(r#"{"resultType":"complete","content":[{"type":"text","text":"p-12345"}],"isError":false}"#);
     let outcome = Outcome::Result { body, is_error: false, summary: None };
     task.step(Step::Finish { fence: 1, outcome }, NOW).expect("finish").task
 }
@@ -42,21 +45,25 @@ fn decode(criterion: &mut Criterion) {
     );
     criterion.bench_function("decode tasks/get of 2026-07-28", |bench| {
         bench.iter(|| {
-            let Ok(Message::Request { method, params, .. }) = Message::parse(black_box(stateless.as_bytes())) else {
+            let Ok(Message::Request { method, params, .. }) = Message::parse(black_box(stateless.as_bytes()))
+            else {
                 panic!("a request")
             };
             let known = Params::parse(params.as_ref()).expect("params");
-            let declared = known.meta().client_capabilities.and_then(Capabilities::parse).expect("capabilities");
+            let declared =
+                known.meta().client_capabilities.and_then(Capabilities::parse).expect("capabilities");
             d2026_07_28::decode(&method, &known, declared).expect("call");
         });
     });
     let session = format!(r#"{{"jsonrpc":"2.0","id":17,"method":"tasks/get","params":{{"taskId":"{id}"}}}}"#);
     criterion.bench_function("decode tasks/get of 2025-11-25", |bench| {
         bench.iter(|| {
-            let Ok(Message::Request { method, params, .. }) = Message::parse(black_box(session.as_bytes())) else {
+            let Ok(Message::Request { method, params, .. }) = Message::parse(black_box(session.as_bytes()))
+            else {
                 panic!("a request")
             };
-            d2025_11_25::decode(&method, &Params::parse(params.as_ref()).expect("params"), true).expect("call");
+            d2025_11_25::decode(&method, &Params::parse(params.as_ref()).expect("params"), true)
+                .expect("call");
         });
     });
 }

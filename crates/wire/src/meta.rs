@@ -2,6 +2,9 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use taskgate_task::{InvalidPayload, Payload};
+
+use crate::raw::RawObject;
 
 /// The `_meta` key that ties a message to a task (2025-11-25).
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -19,6 +22,24 @@ pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilitie
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// The name of the tasks extension (SEP-2663).
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// Changes the `_meta` of a params or result object and nothing else of it. Without an object there is an empty one; a
+/// `_meta` that is no object is replaced; one that ends up empty is left out.
+pub fn edit(
+    object: Option<&Payload>,
+    change: impl FnOnce(&mut RawObject<'_>) -> Result<(), InvalidPayload>,
+) -> Result<Payload, InvalidPayload> {
+    let mut object = object.map(|object| RawObject::parse(object.as_str())).transpose()?.unwrap_or_default();
+    let old = object.get("_meta").map(ToOwned::to_owned);
+    let mut meta = old.as_ref().and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_default();
+    change(&mut meta)?;
+    if meta.is_empty() {
+        object.remove("_meta");
+    } else {
+        object.set("_meta", meta.to_raw()?);
+    }
+    object.to_payload()
+}
 
 /// What is known of a request's `_meta`; everything else stays in the raw text.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]

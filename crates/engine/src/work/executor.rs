@@ -339,7 +339,8 @@ const MOST_ATTEMPTS: u32 = 5;
 /// Timers reach about two years; longer limits are waited for in pieces.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30 * 24 * 3600);
 
-async fn sleep_until(at: Option<Instant>) {
+/// Sleeps until then; without a moment, for ever.
+pub async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,

@@ -5,6 +5,7 @@ mod inline;
 mod report;
 mod runner;
 
+pub use executor::sleep_until;
 pub(crate) use executor::{Counted, Executor};
 pub use inline::{InlineCall, InlineEvent, Launch};
 pub use report::{AnswerTo, Report};

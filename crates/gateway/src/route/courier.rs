@@ -13,8 +13,8 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use taskgate_task::{Payload, Status, Task, TaskId};
 use taskgate_wire::dialect::d2025_11_25;
-use taskgate_wire::meta::RELATED_TASK;
-use taskgate_wire::{RawObject, method};
+use taskgate_wire::meta::{self, RELATED_TASK};
+use taskgate_wire::method;
 use tokio::time::Instant;
 
 use crate::gateway::Gateway;
@@ -97,7 +97,7 @@ impl Gateway {
                 changed = watch.changed() => if changed.is_err() { return },
                 () = &mut streams => {}
                 () = &mut freed, if elsewhere => {}
-                () = sleep_until(look_again) => {}
+                () = taskgate_engine::sleep_until(look_again) => {}
                 Some((asking, answer)) = out.next() => {
                     let asking: Asking = asking;
                     mine.remove(&asking.key);
@@ -187,21 +187,10 @@ fn declined(method: &str) -> Payload {
 
 /// A question's params with the related task, as 2025-11-25 demands.
 fn related(params: Option<&Payload>, id: TaskId) -> Payload {
-    let edit = || {
-        let mut object = params.and_then(|params| RawObject::parse(params.as_str()).ok()).unwrap_or_default();
-        let old = object.get("_meta").map(ToOwned::to_owned);
-        let mut meta = old.as_ref().and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_default();
+    let edited = meta::edit(params, |meta| {
         let task = serde_json::json!({ "taskId": id.to_string() });
-        meta.set(RELATED_TASK, serde_json::value::to_raw_value(&task).ok()?);
-        object.set("_meta", meta.to_raw().ok()?);
-        object.to_payload().ok()
-    };
-    edit().unwrap_or_else(super::empty)
-}
-
-async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
+        meta.set(RELATED_TASK, serde_json::value::to_raw_value(&task)?);
+        Ok(())
+    });
+    edited.unwrap_or_else(|_| super::empty())
 }

@@ -60,7 +60,7 @@ impl<'a> Inline<'a> {
                     continue;
                 }
                 // While the caller is being asked, the time is the caller's.
-                () = sleep_until(deadline), if deadline.is_some() && answers.is_empty() => {
+                () = taskgate_engine::sleep_until(deadline), if deadline.is_some() && answers.is_empty() => {
                     return Ended::TooLong(call);
                 }
             };
@@ -175,12 +175,5 @@ impl<'a> Inline<'a> {
             self.out
                 .send(Message::Notification { method: method::LOG_MESSAGE.to_owned(), params: Some(raw) });
         }
-    }
-}
-
-async fn sleep_until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
     }
 }

@@ -7,7 +7,7 @@ use futures_util::stream::SelectAll;
 use taskgate_engine::News;
 use taskgate_task::{Payload, Task, TaskId};
 use taskgate_wire::dialect::d2026_07_28;
-use taskgate_wire::meta::SUBSCRIPTION_ID;
+use taskgate_wire::meta::{self, SUBSCRIPTION_ID};
 use taskgate_wire::{Id, Listen, Message, RawObject, method};
 use tokio::sync::broadcast;
 
@@ -118,15 +118,11 @@ fn notify(out: &Outlet, method: &str, params: Payload) {
 }
 
 fn with_subscription(params: Option<&Payload>, id: &Id) -> Payload {
-    let edit = || {
-        let mut object = params.and_then(|params| RawObject::parse(params.as_str()).ok()).unwrap_or_default();
-        let old = object.get("_meta").map(ToOwned::to_owned);
-        let mut meta = old.as_ref().and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_default();
-        meta.set(SUBSCRIPTION_ID, serde_json::value::to_raw_value(id).ok()?);
-        object.set("_meta", meta.to_raw().ok()?);
-        object.to_payload().ok()
-    };
-    edit().unwrap_or_else(Payload::null)
+    let edited = meta::edit(params, |meta| {
+        meta.set(SUBSCRIPTION_ID, serde_json::value::to_raw_value(id)?);
+        Ok(())
+    });
+    edited.unwrap_or_else(|_| Payload::null())
 }
 
 /// The answer that says the subscription ended in good order.

@@ -5,7 +5,7 @@ use taskgate_client::session::{CallEvent, CallOptions, Heard, Lane, OpenError, O
 use taskgate_client::transport::stdio;
 use taskgate_task::Payload;
 use taskgate_wire::raw::RawObject;
-use taskgate_wire::{Version, method};
+use taskgate_wire::{Version, meta, method};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -176,17 +176,9 @@ async fn next_event(call: &mut Option<taskgate_client::session::PendingCall>) ->
 }
 
 fn without_subscription(params: &Payload) -> Payload {
-    let edit = || {
-        let mut object = RawObject::parse(params.as_str()).ok()?;
-        let meta = object.get("_meta")?.to_owned();
-        let mut meta = RawObject::parse(meta.get()).ok()?;
-        meta.remove(taskgate_wire::meta::SUBSCRIPTION_ID);
-        if meta.is_empty() {
-            object.remove("_meta");
-        } else {
-            object.set("_meta", meta.to_raw().ok()?);
-        }
-        object.to_payload().ok()
-    };
-    edit().unwrap_or_else(|| params.clone())
+    let edited = meta::edit(Some(params), |members| {
+        members.remove(meta::SUBSCRIPTION_ID);
+        Ok(())
+    });
+    edited.unwrap_or_else(|_| params.clone())
 }

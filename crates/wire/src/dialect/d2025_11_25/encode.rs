@@ -3,7 +3,7 @@ use taskgate_task::{InvalidPayload, Outcome, Payload, Status, Task};
 use super::shapes::{CreatedShape, MetaShape, PageShape, RelatedShape, TaskShape};
 use crate::dialect::{iso, millis, own_error};
 use crate::jsonrpc::RpcError;
-use crate::meta::RELATED_TASK;
+use crate::meta::{self, RELATED_TASK};
 use crate::raw::RawObject;
 use crate::reply::{Encoded, Reply};
 
@@ -52,13 +52,11 @@ fn outcome(task: &Task) -> Encoded {
 
 fn related(body: &Payload, task: &Task) -> Result<Payload, InvalidPayload> {
     let body = without_result_type(body)?;
-    let mut result = RawObject::parse(body.as_str())?;
-    let old = result.get("_meta").map(ToOwned::to_owned);
-    // A result whose `_meta` is no object is left with ours alone: the key is a MUST.
-    let mut meta = old.as_ref().and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_default();
-    meta.set(RELATED_TASK, serde_json::value::to_raw_value(&RelatedShape { task_id: task.id.to_string() })?);
-    result.set("_meta", meta.to_raw()?);
-    result.to_payload()
+    meta::edit(Some(&body), |meta| {
+        let related = RelatedShape { task_id: task.id.to_string() };
+        meta.set(RELATED_TASK, serde_json::value::to_raw_value(&related)?);
+        Ok(())
+    })
 }
 
 fn shape(task: &Task) -> TaskShape<'_> {
