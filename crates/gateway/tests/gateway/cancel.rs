@@ -182,7 +182,7 @@ async fn a_2025_client_cancels_with_a_notification_only() {
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     assert_eq!(board.running(), 1);
     board.open("go");
-    board.until("it ends", |board| board.count("ended") == 1).await;
+    board.until("it ends", |board| board.count("ended") == 1 && board.running() == 0).await;
     assert!(board.heard("notifications/cancelled").is_empty());
 
     let waiting = tokio::spawn({
