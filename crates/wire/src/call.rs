@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::{InvalidTtl, Payload, TaskId};
 
-use crate::jsonrpc::RpcError;
+use crate::jsonrpc::{RpcError, present};
 use crate::meta::Meta;
 use crate::raw::RawObject;
 
@@ -42,10 +42,6 @@ pub struct Params<'a> {
     capabilities: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "_meta")]
     meta: Option<Meta<'a>>,
-}
-
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// A `tools/call`.

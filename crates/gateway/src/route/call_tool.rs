@@ -2,7 +2,7 @@
 
 use taskgate_client::session::Lane;
 use taskgate_engine::InlineCall;
-use taskgate_task::{Payload, Task};
+use taskgate_task::Payload;
 use taskgate_wire::dialect::d2026_07_28::missing_tasks_extension;
 use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, Reply, RpcError, method};
 
@@ -78,15 +78,11 @@ impl Gateway {
         let task = running.become_task(ttl).await.map_err(refusal)?;
         let immediate = target.policy.immediate_response.as_deref();
         let answer = encode(caller, Reply::Created { task: &task, immediate });
-        self.handle_left(caller, &task);
-        answer
-    }
-
-    /// The caller has a handle: from now on its session hears of the task.
-    fn handle_left(&self, caller: &Caller, task: &Task) {
         if let Caller::Session(session) = caller {
-            self.send_courier(session, task);
+            // The caller has a handle: from now on its session hears of the task.
+            self.send_courier(session, &task);
         }
+        answer
     }
 }
 

@@ -9,4 +9,5 @@ mod message;
 pub use error::{ErrorCode, RpcError};
 pub use id::Id;
 pub use lines::{Line, Lines, one_line};
+pub(crate) use message::present;
 pub use message::{Malformed, Message};

@@ -20,7 +20,6 @@ pub async fn request(
     id: Id,
     name: String,
     raw: Option<Payload>,
-    _params: &Params<'_>,
 ) -> Response {
     if name == method::INITIALIZE && headers::session_id(&headers).is_none() {
         return open(gateway, id, raw).await;

@@ -37,7 +37,7 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
             if is_stateless(&headers, &known) {
                 stateless::request(gateway, headers, id, method, params.clone(), &known).await
             } else {
-                in_session::request(gateway, headers, id, method, params.clone(), &known).await
+                in_session::request(gateway, headers, id, method, params).await
             }
         }
         Message::Notification { method, params } => {
