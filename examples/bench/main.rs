@@ -10,6 +10,10 @@ mod tools;
 
 use taskgate_gateway::{Gateway, ToolPolicy};
 
+/// The allocator of the `taskgate` binary; a program that embeds the gateway chooses its own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let builder = Gateway::builder()

@@ -16,6 +16,11 @@ use args::{Args, Command};
 use exit_code::{ExitCode, Failure};
 use shutdown::Shutdown;
 
+/// A request allocates on one thread and may be freed on another, where the system's allocator makes threads wait
+/// for each other (docs/figures.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How long the end of the program waits for threads that may never end, such as one that reads stdin.
 const PATIENCE: Duration = Duration::from_millis(500);
 
