@@ -8,6 +8,7 @@ use rusqlite::{Connection, hooks::Wal};
 
 use super::failed;
 use super::open::Connections;
+use super::reader::Readers;
 use crate::StoreError;
 
 /// Pages of 4 KiB the log grows by between checkpoints: 4 MiB.
@@ -33,7 +34,11 @@ pub(super) struct Checkpointer {
 
 impl Checkpointer {
     /// Starts the thread and lets every commit on `writer` say how long the log is.
-    pub(super) fn start(connections: &Connections, writer: &mut Connection) -> Result<Self, StoreError> {
+    pub(super) fn start(
+        connections: &Connections,
+        writer: &mut Connection,
+        readers: Arc<Readers>,
+    ) -> Result<Self, StoreError> {
         let db = connections.checkpointer(PATIENCE)?;
         let (signal, signals) = mpsc::sync_channel(1);
         let gate = Arc::new(Mutex::new(()));
@@ -41,7 +46,7 @@ impl Checkpointer {
             .name("taskgate-checkpoint".to_owned())
             .spawn({
                 let gate = Arc::clone(&gate);
-                move || serve(&db, &signals, &gate)
+                move || serve(&db, &signals, &gate, &readers)
             })
             .map_err(|error| StoreError::Failed(format!("the checkpoints cannot be started: {error}")))?;
         writer.wal_hook(Some(watch(signal))).map_err(failed)?;
@@ -82,14 +87,16 @@ fn watch(signal: SyncSender<()>) -> impl FnMut(&mut Wal, i32) -> rusqlite::Resul
     }
 }
 
-fn serve(db: &Connection, signals: &Receiver<()>, gate: &Mutex<()>) {
+fn serve(db: &Connection, signals: &Receiver<()>, gate: &Mutex<()>, readers: &Readers) {
     while let Ok(()) = signals.recv() {
+        readers.let_go();
         let relieved = checkpoint(db, "PRAGMA wal_checkpoint(PASSIVE)").and_then(|pages| {
             if pages <= LIMIT {
                 return Ok(pages);
             }
             // The passive one has done most of the copying, so this one holds the writes back briefly.
             let _closed = gate.lock();
+            readers.let_go();
             checkpoint(db, "PRAGMA wal_checkpoint(RESTART)")
         });
         if let Err(error) = relieved {

@@ -56,7 +56,7 @@ pub struct SqliteStore(Arc<Inner>);
 /// Fields are dropped in this order: the file may be opened by others only when the writer is done with it.
 #[derive(Debug)]
 struct Inner {
-    readers: reader::Readers,
+    readers: Arc<reader::Readers>,
     writer: writer::Writer,
     feed: Feed,
     _file: file::StoreFile,
@@ -73,8 +73,10 @@ impl SqliteStore {
         let file = file::StoreFile::claim(&options.path)?;
         let connections = open::Connections::new(file.path(), options.busy_timeout);
         let feed = Feed::new();
-        let writer = writer::Writer::start(&connections, feed.clone())?;
-        let readers = reader::Readers::new(connections, options.readers);
+        let commits = Arc::default();
+        let readers = reader::Readers::new(connections.clone(), Arc::clone(&commits), options.readers);
+        let readers = Arc::new(readers);
+        let writer = writer::Writer::start(&connections, feed.clone(), commits, Arc::clone(&readers))?;
         Ok(SqliteStore(Arc::new(Inner { readers, writer, feed, _file: file })))
     }
 }

@@ -13,7 +13,7 @@ const APPLICATION: i32 = 0x7467_6174;
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_tasks.sql")];
 
 /// Makes the connections to one file.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Connections {
     path: PathBuf,
     busy_timeout: Duration,

@@ -1,5 +1,6 @@
 use std::future::Future;
 use std::slice;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::thread::{self, JoinHandle};
 
@@ -9,6 +10,7 @@ use tokio::sync::oneshot;
 use super::checkpoint::Checkpointer;
 use super::failed;
 use super::open::Connections;
+use super::reader::{Commits, Readers};
 use super::write::Write;
 use crate::{Feed, StoreError};
 
@@ -28,14 +30,19 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Opens the file for writing and starts the thread.
-    pub(super) fn start(connections: &Connections, feed: Feed) -> Result<Writer, StoreError> {
+    pub(super) fn start(
+        connections: &Connections,
+        feed: Feed,
+        commits: Arc<Commits>,
+        readers: Arc<Readers>,
+    ) -> Result<Writer, StoreError> {
         let mut db = connections.writer()?;
-        let checkpointer = Checkpointer::start(connections, &mut db)?;
+        let checkpointer = Checkpointer::start(connections, &mut db, readers)?;
         let (jobs, queue) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("taskgate-writer".to_owned())
             .spawn(move || {
-                serve(&db, &queue, &checkpointer, &feed);
+                serve(&db, &queue, &checkpointer, &feed, &commits);
                 checkpointer.finish(db);
             })
             .map_err(|error| StoreError::Failed(format!("the writer cannot be started: {error}")))?;
@@ -128,15 +135,23 @@ impl<W: Write> Job for Waiting<W> {
     }
 }
 
-fn serve(db: &Connection, queue: &Receiver<Box<dyn Job>>, checkpointer: &Checkpointer, feed: &Feed) {
+fn serve(
+    db: &Connection,
+    queue: &Receiver<Box<dyn Job>>,
+    checkpointer: &Checkpointer,
+    feed: &Feed,
+    commits: &Commits,
+) {
     let mut batch = Vec::with_capacity(MOST);
     while let Ok(first) = queue.recv() {
         batch.push(first);
         batch.extend(queue.try_iter().take(MOST - 1));
         let gate = checkpointer.gate();
+        commits.begin();
         if let Err(error) = commit(db, &mut batch) {
             separate(db, &mut batch, error);
         }
+        commits.end();
         drop(gate);
         for job in batch.drain(..) {
             job.tell(feed);

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
@@ -116,6 +117,9 @@ async fn a_full_disk_fails_the_guilty_write_and_heals() {
 async fn the_log_does_not_grow_without_bound() {
     let (_dir, path) = file();
     let store = open(&path);
+    // A reader that was asked twice stands at this moment and is not asked again.
+    assert_eq!(store.open(0, 1).unwrap(), []);
+    assert_eq!(store.open(0, 1).unwrap(), []);
     // 200 MiB, which would all stay in the log without checkpoints.
     for n in 0..200 {
         store.create(new_task(n, 1 << 20)).await.unwrap();
@@ -123,4 +127,48 @@ async fn the_log_does_not_grow_without_bound() {
     let log = fs::metadata(path.with_extension("db-wal")).unwrap().len();
     assert!(log < 96 << 20, "{log}");
     assert_eq!(store.open(0, 1000).unwrap().len(), 200);
+}
+
+/// A reader that keeps its moment while nothing changes must not keep it any longer than that.
+#[tokio::test]
+async fn every_commit_is_seen_by_the_next_question() {
+    let (_dir, path) = file();
+    let store = open(&path);
+    for n in 0..50 {
+        let task = store.create(new_task(n, 0)).await.unwrap();
+        for _ in 0..usize::from(n % 4) {
+            assert_eq!(store.get(task.id).unwrap().map(|found| found.status), Some(Status::Working));
+        }
+        let cancelled = store.apply(task.id, Step::Cancel, NOW).await.unwrap();
+        assert_eq!(store.get(task.id).unwrap(), Some(cancelled.task));
+    }
+}
+
+/// What one thread was shown, no other is told to be otherwise: several readers, one of them standing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nobody_is_taken_back_behind_a_commit() {
+    let (_dir, path) = file();
+    let store = open(&path);
+    let newest = Arc::new(AtomicUsize::new(0));
+    let stop = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..3)
+        .map(|_| {
+            let (store, newest, stop) = (store.clone(), Arc::clone(&newest), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::SeqCst) {
+                    let shown = newest.load(Ordering::SeqCst);
+                    let found = store.open(0, 1000).unwrap().len();
+                    assert!(found >= shown, "{found} after {shown}");
+                    newest.fetch_max(found, Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    for n in 0..250 {
+        store.create(new_task(n, 0)).await.unwrap();
+    }
+    stop.store(true, Ordering::SeqCst);
+    for reader in readers {
+        reader.join().unwrap();
+    }
 }
