@@ -5,6 +5,8 @@
 /// Versions compare in the order they were published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
+    /// 2024-11-05: the first one. Its own HTTP transport, with two endpoints, is not served.
+    V2024_11_05,
     /// 2025-03-26.
     V2025_03_26,
     /// 2025-06-18.
@@ -17,8 +19,13 @@ pub enum Version {
 
 impl Version {
     /// Every version, newest first.
-    pub const ALL: [Version; 4] =
-        [Version::V2026_07_28, Version::V2025_11_25, Version::V2025_06_18, Version::V2025_03_26];
+    pub const ALL: [Version; 5] = [
+        Version::V2026_07_28,
+        Version::V2025_11_25,
+        Version::V2025_06_18,
+        Version::V2025_03_26,
+        Version::V2024_11_05,
+    ];
 
     /// The newest version that opens with `initialize`.
     pub const NEWEST_WITH_SESSION: Version = Version::V2025_11_25;
@@ -26,6 +33,7 @@ impl Version {
     /// The date, as it stands on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Version::V2024_11_05 => "2024-11-05",
             Version::V2025_03_26 => "2025-03-26",
             Version::V2025_06_18 => "2025-06-18",
             Version::V2025_11_25 => "2025-11-25",

@@ -175,7 +175,7 @@ async fn capabilities_are_spelled_exactly() {
     assert_eq!(old.initialized.to_string(), want);
     let discovered = Modern::new(&server).ask("server/discover", json!({})).await;
     let want = format!(
-        r#"{{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"capabilities":{{"tools":{{"listChanged":true}},"prompts":{{"listChanged":true}},"extensions":{{"io.modelcontextprotocol/tasks":{{}}}}}},"instructions":"Follow the steps.","ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"taskgate","version":"{version}"}}}}}}"#
+        r#"{{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{{"tools":{{"listChanged":true}},"prompts":{{"listChanged":true}},"extensions":{{"io.modelcontextprotocol/tasks":{{}}}}}},"instructions":"Follow the steps.","ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"taskgate","version":"{version}"}}}}}}"#
     );
     assert_eq!(discovered.result().to_string(), want);
     let mut pipe = Pipe::start(&server.gateway);
@@ -188,7 +188,9 @@ async fn capabilities_are_spelled_exactly() {
 #[tokio::test(flavor = "multi_thread")]
 async fn older_versions_hear_nothing_of_tasks() {
     let server = serve(&Board::new(Era::Both)).await;
-    for (version, tasks) in [("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)] {
+    for (version, tasks) in
+        [("2024-11-05", false), ("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)]
+    {
         let old = Old::with(&server, version, json!({})).await;
         assert_eq!(old.initialized["protocolVersion"], version);
         assert_eq!(old.initialized["capabilities"].get("tasks").is_some(), tasks, "{version}");
@@ -199,6 +201,19 @@ async fn older_versions_hear_nothing_of_tasks() {
         }
         let get = old.ask("tasks/get", json!({"taskId": "x"})).await.code();
         assert_eq!(get, if tasks { -32602 } else { -32601 }, "{version}");
+        let over_stdio = Pipe::start(&server.gateway).initialize(version, json!({})).await;
+        assert_eq!(over_stdio.result()["protocolVersion"], version);
+        assert_eq!(over_stdio.result()["capabilities"].get("tasks").is_some(), tasks, "{version}");
+    }
+}
+
+/// Case 25: a version nobody knows, and the one that has no sessions, are answered with the newest that has them.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_versions_are_answered_with_the_newest_that_has_sessions() {
+    let server = serve(&Board::new(Era::Both)).await;
+    for version in ["2024-10-07", "2025-03-25", "2026-07-28", "2999-01-01", ""] {
+        let old = Old::with(&server, version, json!({})).await;
+        assert_eq!(old.initialized["protocolVersion"], "2025-11-25", "{version}");
     }
 }
 
