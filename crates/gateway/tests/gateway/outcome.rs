@@ -162,6 +162,44 @@ async fn a_task_has_the_result_of_the_plain_call() {
     }
 }
 
+/// A result is not lost for one member of a wrong type: only `true` under `isError` says error, and the rest is passed on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_of_a_wrong_type_does_not_take_the_result_away() {
+    for era in [Era::Session, Era::Modern] {
+        let server = serve(&Board::new(era)).await;
+        let (old, modern) = (Old::open(&server).await, Modern::new(&server));
+        for odd in [json!("true"), json!(1), json!(null), json!({}), json!([true])] {
+            let body = json!({"content": "no list", "isError": odd, "inputRequests": 7, "requestState": {}});
+            let what = json!([{"return": body}]);
+            assert_eq!(*old.tool("never", what.clone()).await.result(), body, "{era:?}");
+            let id = old.augmented("always", what).await.task();
+            old.until(&id, "completed").await;
+            assert_eq!(modern.get(&id).await["result"]["isError"], odd, "{era:?}");
+        }
+    }
+}
+
+/// Case 27: an unknown `resultType` is an explicit error, of whatever type it is, and only its absence means "complete".
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_result_type_is_an_error() {
+    for era in [Era::Session, Era::Modern] {
+        let server = serve(&Board::new(era)).await;
+        let (old, modern) = (Old::open(&server).await, Modern::new(&server));
+        let odd = ["future", "Complete", "task", ""].map(Value::from);
+        for kind in odd.into_iter().chain([json!(7), json!(null), json!({}), json!(["complete"])]) {
+            let body = json!({"content": [{"type": "text", "text": "x"}], "resultType": kind});
+            let what = json!([{"return": body}]);
+            for answer in [modern.tool("never", what.clone()).await, old.tool("never", what).await] {
+                let said = answer.error()["message"].as_str().expect("a message");
+                assert!(answer.code() == -32603 && said.contains("unknown resultType"), "{said}");
+            }
+        }
+        let long = json!([{"return": {"resultType": "x".repeat(100_000)}}]);
+        let answer = modern.tool("never", long).await;
+        assert!(answer.error()["message"].as_str().is_some_and(|said| said.len() < 1000));
+    }
+}
+
 /// Case 24: the capability documents, byte for byte.
 #[tokio::test(flavor = "multi_thread")]
 async fn capabilities_are_spelled_exactly() {
