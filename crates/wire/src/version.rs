@@ -51,6 +51,11 @@ impl Version {
         self >= Version::V2026_07_28
     }
 
+    /// Whether messages may come in batches: 2025-03-26 brought them, and the version after it took them away.
+    pub fn has_batches(self) -> bool {
+        self == Version::V2025_03_26
+    }
+
     /// The version to answer an `initialize` with: the one asked for if it has that handshake, else the newest that has.
     pub fn negotiate(requested: &str) -> Version {
         match Version::from_wire(requested) {
