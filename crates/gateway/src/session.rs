@@ -130,6 +130,11 @@ impl Session {
         self.negotiated.lock().clone()
     }
 
+    /// Whether the client may send several messages in one array.
+    pub fn takes_batches(&self) -> bool {
+        self.negotiated.lock().as_ref().is_some_and(|negotiated| negotiated.version.has_batches())
+    }
+
     /// Keeps what `initialize` settled; `false` if it was settled before.
     pub fn settle(&self, negotiated: Negotiated) -> bool {
         let mut slot = self.negotiated.lock();

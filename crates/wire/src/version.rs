@@ -5,6 +5,8 @@
 /// Versions compare in the order they were published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
+    /// 2024-11-05: the first one. Its own HTTP transport, with two endpoints, is not served.
+    V2024_11_05,
     /// 2025-03-26.
     V2025_03_26,
     /// 2025-06-18.
@@ -17,8 +19,13 @@ pub enum Version {
 
 impl Version {
     /// Every version, newest first.
-    pub const ALL: [Version; 4] =
-        [Version::V2026_07_28, Version::V2025_11_25, Version::V2025_06_18, Version::V2025_03_26];
+    pub const ALL: [Version; 5] = [
+        Version::V2026_07_28,
+        Version::V2025_11_25,
+        Version::V2025_06_18,
+        Version::V2025_03_26,
+        Version::V2024_11_05,
+    ];
 
     /// The newest version that opens with `initialize`.
     pub const NEWEST_WITH_SESSION: Version = Version::V2025_11_25;
@@ -26,6 +33,7 @@ impl Version {
     /// The date, as it stands on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Version::V2024_11_05 => "2024-11-05",
             Version::V2025_03_26 => "2025-03-26",
             Version::V2025_06_18 => "2025-06-18",
             Version::V2025_11_25 => "2025-11-25",
@@ -41,6 +49,11 @@ impl Version {
     /// Whether every request carries its own metadata and there is no handshake ("modern" in the versioning page).
     pub fn is_stateless(self) -> bool {
         self >= Version::V2026_07_28
+    }
+
+    /// Whether messages may come in batches: 2025-03-26 brought them, and the version after it took them away.
+    pub fn has_batches(self) -> bool {
+        self == Version::V2025_03_26
     }
 
     /// The version to answer an `initialize` with: the one asked for if it has that handshake, else the newest that has.

@@ -6,5 +6,6 @@ mod everything;
 mod golden;
 mod official;
 mod restart;
+mod schemas;
 mod serve;
 mod tidy;

@@ -16,9 +16,6 @@ use super::shared::Lifeline;
 use super::table::Kind;
 use crate::transport::CloseReason;
 
-/// The version before 2025-03-26. What little it lacks does not matter to us, so it is accepted as that one.
-const V2024_11_05: &str = "2024-11-05";
-
 /// Why a session could not be opened.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OpenError {
@@ -181,7 +178,6 @@ impl Opened {
         };
         let version = match Version::from_wire(&agreed) {
             Some(version) if !version.is_stateless() => version,
-            None if agreed == V2024_11_05 => Version::V2025_03_26,
             _ => return Err(OpenError::NoCommonVersion(vec![agreed])),
         };
         line.0.outbox.send(Message::Notification { method: method::INITIALIZED.to_owned(), params: None });

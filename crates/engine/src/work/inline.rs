@@ -100,7 +100,12 @@ impl InlineCall {
             tokio::select! {
                 biased;
                 Some(event) = self.events.recv() => return event,
-                ending = &mut self.run => return InlineEvent::Ended(ending),
+                ending = &mut self.run => {
+                    // What the work said in the same moment comes before its end.
+                    let Ok(event) = self.events.try_recv() else { return InlineEvent::Ended(ending) };
+                    self.run = Box::pin(std::future::ready(ending));
+                    return event;
+                }
                 () = tokio::time::sleep_until(stop_at) => {
                     let now = Instant::now();
                     if now >= run_at {

@@ -1,18 +1,22 @@
 //! The servers: Streamable HTTP and stdio, each for both eras.
 
+mod batch;
 pub mod http;
 mod sessions;
 mod stdio;
 
 pub use sessions::Sessions;
 
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::{Capabilities, ErrorCode, Id, Message, Params, RpcError, Version};
 
 use crate::gateway::Gateway;
 use crate::route::{Answer, Caller, Request};
-use crate::session::Outlet;
+use crate::session::{Outlet, Session};
 
 /// Reads the params and answers the request.
 async fn answer(
@@ -25,6 +29,36 @@ async fn answer(
 ) -> Answer {
     let params = Params::parse(raw).map_err(|error| error.to_payload())?;
     gateway.answer(caller, &Request { id, method, raw, params, meta: params.meta() }, out).await
+}
+
+/// Runs a request on its own: "disconnection SHOULD NOT be interpreted as the client cancelling its request"
+/// (2025-11-25, transports). Only `notifications/cancelled` and the session's end stop it.
+fn detached(
+    gateway: Gateway,
+    session: Arc<Session>,
+    id: Id,
+    name: String,
+    raw: Option<Payload>,
+    out: Outlet,
+) -> BoxFuture<'static, Option<Answer>> {
+    let stop = session.began(&id);
+    let task = tokio::spawn(async move {
+        let caller = Caller::Session(session.clone());
+        let answered = tokio::select! {
+            // Once the client has cancelled, nothing more is said.
+            biased;
+            () = stop.notified() => None,
+            answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), &out) => Some(answered),
+        };
+        session.finished(&id);
+        answered
+    });
+    Box::pin(async move {
+        task.await.unwrap_or_else(|broken| {
+            tracing::error!(%broken, "a request broke");
+            Some(Err(RpcError::internal("The request broke inside the gateway").to_payload()))
+        })
+    })
 }
 
 /// The caller a 2026-07-28 request describes in its `_meta`, or what is wrong with that.

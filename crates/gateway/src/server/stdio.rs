@@ -3,8 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use taskgate_task::{Owner, Payload};
-use taskgate_wire::jsonrpc::{Line, Lines, one_line};
+use taskgate_wire::jsonrpc::{Line, Lines, batch_text, is_batch, one_line};
 use taskgate_wire::{ErrorCode, Id, Message, Params, RpcError, method};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -23,10 +24,11 @@ impl Gateway {
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
         let (out, messages) = Outlet::new();
-        let writer = tokio::spawn(write(messages, output));
+        let (batches, arrays) = mpsc::unbounded_channel();
+        let writer = tokio::spawn(write(messages, arrays, output));
         let session = Session::new("stdio".to_owned(), Owner::local());
         session.open_general(out.clone());
-        let pipe = Pipe { gateway: self.clone(), session: session.clone(), out };
+        let pipe = Pipe { gateway: self.clone(), session: session.clone(), out, batches };
         let mut lines = Lines::new(self.0.settings.max_message);
         let mut buffer = vec![0; 64 * 1024];
         tokio::pin!(shutdown);
@@ -58,12 +60,20 @@ struct Pipe {
     gateway: Gateway,
     session: Arc<Session>,
     out: Outlet,
+    /// Where the answers to a batch go, which are one line.
+    batches: mpsc::UnboundedSender<Vec<Message>>,
 }
 
 impl Pipe {
     fn take(&self, line: Line) {
         let parsed = match &line {
-            Line::Text(bytes) => Message::parse(&one_line(bytes)),
+            Line::Text(bytes) => {
+                let text = one_line(bytes);
+                if is_batch(&text) && self.session.takes_batches() {
+                    return self.batch(&text);
+                }
+                Message::parse(&text)
+            }
             Line::TooLong { limit, .. } => {
                 let text = format!("The message is longer than max_message ({limit} bytes); it was dropped");
                 self.out.send(Message::error(None, &RpcError::new(ErrorCode::InvalidRequest, text)));
@@ -84,6 +94,24 @@ impl Pipe {
                 tracing::debug!("the client reports an error without an id")
             }
         }
+    }
+
+    /// The answers to a batch go out together, when all are there; what its requests say on the way goes out at once.
+    fn batch(&self, text: &[u8]) {
+        let batch = match self.gateway.begin_batch(&self.session, text, &self.out) {
+            Ok(batch) => batch,
+            Err(malformed) => {
+                self.out.send(Message::error(malformed.id, &malformed.error));
+                return;
+            }
+        };
+        let batches = self.batches.clone();
+        tokio::spawn(async move {
+            let answers: Vec<Message> = join_all(batch.answers).await.into_iter().flatten().collect();
+            if !answers.is_empty() {
+                let _ = batches.send(answers);
+            }
+        });
     }
 
     fn request(&self, id: Id, name: String, raw: Option<Payload>) {
@@ -131,19 +159,37 @@ fn cancelled(name: &str, id: &Id) -> Option<Answer> {
     None
 }
 
-async fn write(mut messages: mpsc::UnboundedReceiver<Message>, mut output: impl AsyncWrite + Unpin) {
-    let mut batch = Vec::new();
-    while let Some(message) = messages.recv().await {
-        batch.clear();
-        let mut next = Some(message);
+async fn write(
+    mut messages: mpsc::UnboundedReceiver<Message>,
+    mut batches: mpsc::UnboundedReceiver<Vec<Message>>,
+    mut output: impl AsyncWrite + Unpin,
+) {
+    let mut lines = Vec::new();
+    loop {
+        let (mut next, answers) = tokio::select! {
+            biased;
+            Some(message) = messages.recv() => (Some(message), None),
+            // What the requests of a batch said on the way goes out before their answers.
+            Some(answers) = batches.recv() => (messages.try_recv().ok(), Some(answers)),
+            else => return,
+        };
+        lines.clear();
         while let Some(message) = next {
-            batch.extend_from_slice(message.to_text().as_bytes());
-            batch.push(b'\n');
-            next = if batch.len() < 64 * 1024 { messages.try_recv().ok() } else { None };
+            line(&mut lines, &message.to_text());
+            let more = answers.is_some() || lines.len() < 64 * 1024;
+            next = if more { messages.try_recv().ok() } else { None };
         }
-        if output.write_all(&batch).await.is_err() || output.flush().await.is_err() {
+        if let Some(answers) = answers {
+            line(&mut lines, &batch_text(&answers));
+        }
+        if output.write_all(&lines).await.is_err() || output.flush().await.is_err() {
             // The client no longer reads; its input will end too.
             return;
         }
     }
+}
+
+fn line(lines: &mut Vec<u8>, text: &str) {
+    lines.extend_from_slice(text.as_bytes());
+    lines.push(b'\n');
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use taskgate_client::session::{CallEvent, CallFailure, CallOptions, QuestionReply, Session};
 use taskgate_engine::{Ending, Report, Runner, Work};
@@ -33,20 +33,26 @@ pub struct Request {
 /// Runs requests on an upstream.
 pub struct McpRunner(pub Weak<Upstream>);
 
-/// What a result decides here.
+/// What a result decides here. Every member is looked at on its own, so that one of a wrong type does not take the
+/// rest of a result, and the work behind it, away from the caller.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ResultShape<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "present")]
     result_type: Option<&'a RawValue>,
-    #[serde(default)]
-    is_error: Option<bool>,
+    #[serde(borrow, default)]
+    is_error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    input_requests: Option<RawObject<'a>>,
+    input_requests: Option<&'a RawValue>,
     #[serde(borrow, default)]
     request_state: Option<&'a RawValue>,
+}
+
+/// Tells `null` from absent: only the absence of a `resultType` stands for "complete".
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// Questions that arrive together are asked together: this long after the first one, others may join it.
@@ -152,6 +158,8 @@ fn with_answers(params: Option<&Payload>, round: &Round) -> Result<Payload, Inva
     object.to_payload()
 }
 
+/// What a result means. A `resultType` that is not known makes it invalid, whatever the server's version: taken for a
+/// result, a handle or a question of some other protocol would look like success.
 fn ended(result: Payload) -> Ending {
     if !result.as_str().starts_with('{') {
         return failed_with("The server's result is no object");
@@ -162,21 +170,27 @@ fn ended(result: Payload) -> Ending {
     };
     let kind = shape.result_type.map_or("\"complete\"", RawValue::get);
     if kind == "\"input_required\"" {
-        let questions = shape.input_requests.iter().flat_map(RawObject::iter);
-        let questions = questions.map(|(key, request)| question(key, request)).collect::<Result<Vec<_>, _>>();
         let state = shape.request_state.map_or_else(Payload::null, Payload::from_raw);
-        return match questions {
+        return match questions(shape.input_requests) {
             Ok(questions) => Ending::Asked { questions, state, raw: result },
             Err(error) => failed_with(&format!("The server's questions cannot be read: {error}")),
         };
     }
     if kind != "\"complete\"" {
         // "A resultType of any value unrecognized by the client MUST be considered invalid."
+        let kind = short(kind.to_owned());
         return failed_with(&format!("The server answered with an unknown resultType: {kind}"));
     }
-    let is_error = shape.is_error == Some(true);
+    // Only `true` says error. Whatever else stands there, the caller gets to see it, and a result is not called failed
+    // on a guess.
+    let is_error = shape.is_error.is_some_and(|said| said.get() == "true");
     let summary = if is_error { shape.content.and_then(first_text) } else { None };
     Ending::Finished(Outcome::Result { body: result, is_error, summary })
+}
+
+fn questions(requests: Option<&RawValue>) -> Result<Vec<Question>, InvalidPayload> {
+    let requests = requests.map(|raw| RawObject::parse(raw.get())).transpose()?.unwrap_or_default();
+    requests.iter().map(|(key, request)| question(key, request)).collect()
 }
 
 fn question(key: &str, request: &RawValue) -> Result<Question, InvalidPayload> {

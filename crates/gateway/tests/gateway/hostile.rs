@@ -195,7 +195,36 @@ async fn no_message_over_stdio_harms() {
     assert_eq!(logs::panics(), Vec::<String>::new());
 }
 
-/// The same over HTTP, with headers that fit, and with some that do not.
+/// Random batches, whole and mutated, in the version that has them.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_batch_over_stdio_harms() {
+    let board = Board::new(Era::Both);
+    let gateway = builder(&board).build().await.expect("gateway");
+    let mut pipe = Pipe::start(&gateway);
+    pipe.initialize("2025-03-26", json!({"elicitation": {}})).await.result();
+    let mut dice = Dice(11);
+    let known = vec!["1".to_owned()];
+    for round in 0..500 {
+        let count = dice.below(6);
+        let batch: Vec<Value> = (0..count)
+            .map(|_| match dice.below(8) {
+                0 => value(&mut dice, &known, 2),
+                _ => message(&mut dice, &known, false),
+            })
+            .collect();
+        let text = Value::from(batch).to_string();
+        let bytes = if dice.below(3) == 0 { mutated(&mut dice, &text) } else { text.into_bytes() };
+        pipe.write(&[bytes.as_slice(), b"\n"].concat()).await;
+        if round % 25 == 24 {
+            pipe.ping_under(&format!("ping {round}")).await;
+        }
+    }
+    pipe.close();
+    pipe.ended().await;
+    assert_eq!(logs::panics(), Vec::<String>::new());
+}
+
+/// Messages over HTTP, with headers that fit, and with some that do not.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_message_over_http_harms() {
     let board = Board::new(Era::Both);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use taskgate_gateway::{Gateway, GatewayBuilder, ToolPolicy};
 
 use crate::harness::{Board, Era, Modern, Old, Server, quick, serve, steps};
@@ -129,4 +129,27 @@ async fn a_session_hears_of_progress_under_its_own_token() {
         "{:?}",
         silent.before
     );
+}
+
+/// Relaying: what is said right before the answer reaches the caller before the answer, however much it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_words_of_a_call_are_not_lost() {
+    let server = serve(&Board::new(Era::Both)).await;
+    let (old, modern) = (Old::open(&server).await, Modern::new(&server));
+    let mut pipe = crate::harness::Pipe::open(&server.gateway).await;
+    for count in [1, 500] {
+        let what: Vec<Value> = (0..count).map(|number| json!({"progress": {"progress": number}})).collect();
+        let params =
+            json!({"name": "never", "arguments": {"steps": what}, "_meta": {"progressToken": "last"}});
+        let id = pipe.begin("tools/call", params.clone()).await;
+        pipe.answer(id).await.result();
+        let over_stdio: Vec<Value> = std::mem::take(&mut pipe.others).into();
+        let over_http = old.ask("tools/call", params.clone()).await.before;
+        let stateless = modern.ask("tools/call", params).await.before;
+        for heard in [over_stdio, over_http, stateless] {
+            let heard: Vec<u64> =
+                heard.iter().filter_map(|said| said["params"]["progress"].as_u64()).collect();
+            assert_eq!(heard, (0..count).collect::<Vec<u64>>());
+        }
+    }
 }

@@ -4,6 +4,7 @@
 
 mod harness;
 
+mod batch;
 mod cancel;
 mod framing;
 mod handlers;

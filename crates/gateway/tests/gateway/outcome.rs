@@ -162,6 +162,44 @@ async fn a_task_has_the_result_of_the_plain_call() {
     }
 }
 
+/// A result is not lost for one member of a wrong type: only `true` under `isError` says error, and the rest is passed on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_of_a_wrong_type_does_not_take_the_result_away() {
+    for era in [Era::Session, Era::Modern] {
+        let server = serve(&Board::new(era)).await;
+        let (old, modern) = (Old::open(&server).await, Modern::new(&server));
+        for odd in [json!("true"), json!(1), json!(null), json!({}), json!([true])] {
+            let body = json!({"content": "no list", "isError": odd, "inputRequests": 7, "requestState": {}});
+            let what = json!([{"return": body}]);
+            assert_eq!(*old.tool("never", what.clone()).await.result(), body, "{era:?}");
+            let id = old.augmented("always", what).await.task();
+            old.until(&id, "completed").await;
+            assert_eq!(modern.get(&id).await["result"]["isError"], odd, "{era:?}");
+        }
+    }
+}
+
+/// Case 27: an unknown `resultType` is an explicit error, of whatever type it is, and only its absence means "complete".
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_result_type_is_an_error() {
+    for era in [Era::Session, Era::Modern] {
+        let server = serve(&Board::new(era)).await;
+        let (old, modern) = (Old::open(&server).await, Modern::new(&server));
+        let odd = ["future", "Complete", "task", ""].map(Value::from);
+        for kind in odd.into_iter().chain([json!(7), json!(null), json!({}), json!(["complete"])]) {
+            let body = json!({"content": [{"type": "text", "text": "x"}], "resultType": kind});
+            let what = json!([{"return": body}]);
+            for answer in [modern.tool("never", what.clone()).await, old.tool("never", what).await] {
+                let said = answer.error()["message"].as_str().expect("a message");
+                assert!(answer.code() == -32603 && said.contains("unknown resultType"), "{said}");
+            }
+        }
+        let long = json!([{"return": {"resultType": "x".repeat(100_000)}}]);
+        let answer = modern.tool("never", long).await;
+        assert!(answer.error()["message"].as_str().is_some_and(|said| said.len() < 1000));
+    }
+}
+
 /// Case 24: the capability documents, byte for byte.
 #[tokio::test(flavor = "multi_thread")]
 async fn capabilities_are_spelled_exactly() {
@@ -175,7 +213,7 @@ async fn capabilities_are_spelled_exactly() {
     assert_eq!(old.initialized.to_string(), want);
     let discovered = Modern::new(&server).ask("server/discover", json!({})).await;
     let want = format!(
-        r#"{{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"capabilities":{{"tools":{{"listChanged":true}},"prompts":{{"listChanged":true}},"extensions":{{"io.modelcontextprotocol/tasks":{{}}}}}},"instructions":"Follow the steps.","ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"taskgate","version":"{version}"}}}}}}"#
+        r#"{{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{{"tools":{{"listChanged":true}},"prompts":{{"listChanged":true}},"extensions":{{"io.modelcontextprotocol/tasks":{{}}}}}},"instructions":"Follow the steps.","ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"taskgate","version":"{version}"}}}}}}"#
     );
     assert_eq!(discovered.result().to_string(), want);
     let mut pipe = Pipe::start(&server.gateway);
@@ -188,7 +226,9 @@ async fn capabilities_are_spelled_exactly() {
 #[tokio::test(flavor = "multi_thread")]
 async fn older_versions_hear_nothing_of_tasks() {
     let server = serve(&Board::new(Era::Both)).await;
-    for (version, tasks) in [("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)] {
+    for (version, tasks) in
+        [("2024-11-05", false), ("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)]
+    {
         let old = Old::with(&server, version, json!({})).await;
         assert_eq!(old.initialized["protocolVersion"], version);
         assert_eq!(old.initialized["capabilities"].get("tasks").is_some(), tasks, "{version}");
@@ -199,6 +239,19 @@ async fn older_versions_hear_nothing_of_tasks() {
         }
         let get = old.ask("tasks/get", json!({"taskId": "x"})).await.code();
         assert_eq!(get, if tasks { -32602 } else { -32601 }, "{version}");
+        let over_stdio = Pipe::start(&server.gateway).initialize(version, json!({})).await;
+        assert_eq!(over_stdio.result()["protocolVersion"], version);
+        assert_eq!(over_stdio.result()["capabilities"].get("tasks").is_some(), tasks, "{version}");
+    }
+}
+
+/// Case 25: a version nobody knows, and the one that has no sessions, are answered with the newest that has them.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_versions_are_answered_with_the_newest_that_has_sessions() {
+    let server = serve(&Board::new(Era::Both)).await;
+    for version in ["2024-10-07", "2025-03-25", "2026-07-28", "2999-01-01", ""] {
+        let old = Old::with(&server, version, json!({})).await;
+        assert_eq!(old.initialized["protocolVersion"], "2025-11-25", "{version}");
     }
 }
 

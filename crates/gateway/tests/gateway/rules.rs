@@ -265,7 +265,9 @@ async fn sessions_are_told_apart() {
     assert_eq!(status("PUT", vec![], b"").await, 405);
     let old = Old::open(&server).await;
     let session = ("Mcp-Session-Id", old.session.clone());
-    for (version, want) in [("2025-11-25", 200), ("2025-06-18", 200), ("1999-01-01", 400), ("", 400)] {
+    for (version, want) in
+        [("2025-11-25", 200), ("2025-06-18", 200), ("2024-11-05", 200), ("1999-01-01", 400), ("", 400)]
+    {
         let headers = vec![session.clone(), ("MCP-Protocol-Version", version.to_owned())];
         assert_eq!(status("POST", headers, ping).await, want, "{version}");
     }

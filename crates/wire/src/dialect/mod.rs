@@ -27,7 +27,7 @@ impl Dialect {
         match version {
             Version::V2026_07_28 => Some(Dialect::D2026_07_28),
             Version::V2025_11_25 => Some(Dialect::D2025_11_25),
-            Version::V2025_06_18 | Version::V2025_03_26 => None,
+            Version::V2025_06_18 | Version::V2025_03_26 | Version::V2024_11_05 => None,
         }
     }
 

@@ -77,7 +77,7 @@ impl Message {
             |id: Option<Id>, code, message: String| Malformed { id, error: RpcError::new(code, message) };
         let text = std::str::from_utf8(bytes)
             .map_err(|error| bad(None, ErrorCode::ParseError, format!("Parse error: not UTF-8: {error}")))?;
-        if text.trim_start().starts_with('[') {
+        if super::is_batch(bytes) {
             let message = "Invalid request: a batch; this protocol version takes one message at a time";
             return Err(bad(None, ErrorCode::InvalidRequest, message.to_owned()));
         }

@@ -7,7 +7,7 @@ use super::Transcript;
 /// CASE 25: these versions hear nothing of tasks, and `params.task` is a member that nobody knows.
 #[test]
 fn sessions_before_2025_11_25_know_no_tasks() {
-    for version in ["2025-03-26", "2025-06-18"] {
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
         let mut transcript = Transcript::new(version, "initialize");
         transcript.initialize(version);
         let listed = transcript.pipe.in_session("tools/list", json!({})).expect("tools");

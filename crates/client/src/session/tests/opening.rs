@@ -137,7 +137,7 @@ async fn old_versions_are_accepted_and_unknown_ones_are_not() {
     for (offered, expected) in [
         ("2025-11-25", Some(Version::V2025_11_25)),
         ("2025-03-26", Some(Version::V2025_03_26)),
-        ("2024-11-05", Some(Version::V2025_03_26)),
+        ("2024-11-05", Some(Version::V2024_11_05)),
         ("2023-01-01", None),
         ("2026-07-28", None),
     ] {

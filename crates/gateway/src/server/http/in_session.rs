@@ -10,7 +10,7 @@ use taskgate_wire::{ErrorCode, Id, Params, RpcError, Version, method};
 use super::{error, headers, reply};
 use crate::gateway::Gateway;
 use crate::route::{Answer, Caller};
-use crate::server::answer;
+use crate::server::{answer, detached};
 use crate::session::{Outlet, Session};
 
 /// Answers a request.
@@ -33,36 +33,6 @@ pub async fn request(
     let keep_alive = gateway.0.settings.keep_alive;
     let run = detached(gateway, session, id.clone(), name, raw, out);
     reply::Reply { id, run, messages, keep_alive, can_stream, statuses: false }.respond().await
-}
-
-/// Runs a request on its own: "disconnection SHOULD NOT be interpreted as the client cancelling its request"
-/// (2025-11-25, transports). Only `notifications/cancelled` and the session's end stop it.
-fn detached(
-    gateway: Gateway,
-    session: Arc<Session>,
-    id: Id,
-    name: String,
-    raw: Option<Payload>,
-    out: Outlet,
-) -> futures_util::future::BoxFuture<'static, Option<Answer>> {
-    let stop = session.began(&id);
-    let task = tokio::spawn(async move {
-        let caller = Caller::Session(session.clone());
-        let answered = tokio::select! {
-            // Once the client has cancelled, nothing more is said.
-            biased;
-            () = stop.notified() => None,
-            answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), &out) => Some(answered),
-        };
-        session.finished(&id);
-        answered
-    });
-    Box::pin(async move {
-        task.await.unwrap_or_else(|broken| {
-            tracing::error!(%broken, "a request broke");
-            Some(Err(RpcError::internal("The request broke inside the gateway").to_payload()))
-        })
-    })
 }
 
 /// `initialize`: opens a session.

@@ -1,5 +1,6 @@
 //! Streamable HTTP: one endpoint for sessions up to 2025-11-25 and for stateless requests of 2026-07-28.
 
+mod batch;
 mod general;
 mod guard;
 mod headers;

@@ -1,13 +1,13 @@
-//! POST: one message.
+//! POST: one message, or a batch of them.
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use taskgate_wire::jsonrpc::one_line;
+use taskgate_wire::jsonrpc::{is_batch, one_line};
 use taskgate_wire::{ErrorCode, Message, Params, RpcError, Version};
 
-use super::{error, guard, headers, in_session, stateless};
+use super::{batch, error, guard, headers, in_session, stateless};
 use crate::gateway::Gateway;
 
 /// Takes a message and answers it.
@@ -24,7 +24,13 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
             &RpcError::new(ErrorCode::InvalidRequest, message),
         );
     };
-    let message = match Message::parse(&one_line(&bytes)) {
+    let text = one_line(&bytes);
+    if is_batch(&text)
+        && let Some(answered) = batch::post(&gateway, &headers, &text).await
+    {
+        return answered;
+    }
+    let message = match Message::parse(&text) {
         Ok(message) => message,
         Err(malformed) => return error(StatusCode::BAD_REQUEST, malformed.id, &malformed.error),
     };

@@ -159,6 +159,10 @@ impl<G: Send + Unpin> Stream for Events<G> {
             }
         }
         if let Some(message) = end {
+            // Polling may stop early to let others run; what is left in the queue would be lost with it.
+            while let Some(Ok(message)) = this.messages.as_mut().map(UnboundedReceiver::try_recv) {
+                batch.push_str(&sse::event(&message.to_text()));
+            }
             this.messages = None;
             if let Some(message) = message {
                 batch.push_str(&sse::event(&message.to_text()));
