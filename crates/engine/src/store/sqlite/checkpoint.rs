@@ -12,7 +12,7 @@ use super::reader::Readers;
 use crate::StoreError;
 
 /// Pages of 4 KiB the log grows by between checkpoints: 4 MiB.
-const STEP: i32 = 1024;
+pub(super) const STEP: i32 = 1024;
 
 /// Pages at which the log must be started over even if writes have to wait for that: 64 MiB.
 const LIMIT: i32 = 16 * STEP;

@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,6 +41,12 @@ impl Connections {
         )
         .map_err(about)?;
         migrate(&mut db, seen).map_err(about)?;
+        lengthen_log(&db).map_err(about)?;
+        // Or else the first commit would wait for all of it.
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        let synced = File::open(&log).and_then(|log| log.sync_all());
+        synced.map_err(|error| StoreError::Failed(format!("{}: {error}", log.display())))?;
         Ok(db)
     }
 
@@ -91,6 +98,19 @@ impl Connections {
             ))),
         }
     }
+}
+
+/// Makes the write-ahead log as long as it usually gets before it starts over.
+///
+/// A commit that makes a file longer waits for the file system's own log as well, about twice as long as one that
+/// overwrites. The transaction is larger than the cache, so that its pages go to the log; undone, they mean nothing
+/// but the log keeps its length.
+fn lengthen_log(db: &Connection) -> rusqlite::Result<()> {
+    let length = i64::from(super::checkpoint::STEP) * 4096;
+    db.execute_batch("PRAGMA cache_size = -256; BEGIN; CREATE TABLE length (zeros BLOB)")?;
+    let filled = db.execute("INSERT INTO length VALUES (zeroblob(?1))", [length + (1 << 20)]);
+    db.execute_batch("ROLLBACK; PRAGMA cache_size = -2048")?;
+    filled.map(drop)
 }
 
 /// Each migration is one commit together with the number that says that it was made.
