@@ -5,6 +5,7 @@ mod crash;
 mod everything;
 mod golden;
 mod official;
+mod orphans;
 mod restart;
 mod serve;
 mod tidy;
