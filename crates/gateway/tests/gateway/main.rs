@@ -18,3 +18,4 @@ mod processes;
 mod restart;
 mod rules;
 mod upstreams;
+mod waiting;
