@@ -6,6 +6,8 @@ mod everything;
 mod golden;
 mod official;
 mod orphans;
+mod place;
+mod points;
 mod restart;
 mod serve;
 mod tidy;

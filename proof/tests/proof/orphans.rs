@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use taskgate_proof::program::{Program, processes_with, signal};
+use taskgate_proof::program::{Program, pid_with, processes_with, signal};
 use taskgate_proof::{programs, wait};
 
 /// How long an orphan may live: a second to heed the end of its stdin, another one to heed SIGTERM, and the machine's time.
@@ -109,7 +109,7 @@ fn an_end_in_good_order_leaves_no_reaper() {
 fn a_killed_reaper_is_replaced() {
     let gateway = Gateway::start();
     let reaper = gateway.reaper();
-    let number = || pid_of(&reaper);
+    let number = || pid_with(&reaper);
     let first = wait::until("a reaper", number);
     signal(first, "KILL");
     wait::until("another reaper", || number().filter(|pid| *pid != first));
@@ -119,13 +119,4 @@ fn a_killed_reaper_is_replaced() {
     });
     assert_eq!(said.matches("the reaper").count(), 1, "{said}");
     gateway.kill().are_gone();
-}
-
-/// The id of the process with this in its command line.
-fn pid_of(mark: &str) -> Option<u32> {
-    fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        let line = fs::read(entry.path().join("cmdline")).ok()?;
-        String::from_utf8_lossy(&line).replace('\0', " ").contains(mark).then_some(pid)
-    })
 }
