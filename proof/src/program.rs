@@ -104,16 +104,23 @@ pub fn signal(pid: u32, name: &str) {
 
 /// The command lines of living processes that hold `mark`.
 pub fn processes_with(mark: &str) -> Vec<String> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let processes = entries.flatten().filter(|entry| {
-        entry.file_name().to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+    living(mark).map(|(_, line)| line).collect()
+}
+
+/// The id of a living process whose command line holds `mark`.
+pub fn pid_with(mark: &str) -> Option<u32> {
+    living(mark).map(|(pid, _)| pid).next()
+}
+
+fn living(mark: &str) -> impl Iterator<Item = (u32, String)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        // A zombie has no command line any more: it is dead, only nobody has asked for its status yet.
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        Some((pid, String::from_utf8_lossy(&line).replace('\0', " ")))
     });
-    // A zombie has no command line any more: it is dead, only nobody has asked for its status yet.
-    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines
-        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
-        .filter(|line| line.contains(mark))
-        .collect()
+    processes.filter(move |(_, line)| line.contains(mark))
 }
 
 /// Waits until no process has `mark` in its command line.

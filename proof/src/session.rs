@@ -1,5 +1,6 @@
 //! The words of 2025-11-25 over HTTP: a session, and JSON answers.
 
+use std::io;
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
@@ -30,8 +31,13 @@ impl Session {
 
     /// Posts a message and returns the answer as it came.
     pub fn post(&mut self, message: &Value) -> Response {
+        self.try_post(message).unwrap_or_else(|error| panic!("no answer: {error}"))
+    }
+
+    /// The same where the server may die before it answers.
+    pub fn try_post(&mut self, message: &Value) -> io::Result<Response> {
         let headers = [("Mcp-Session-Id", self.id.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
-        self.http.post(&headers, &message.to_string()).unwrap_or_else(|error| panic!("no answer: {error}"))
+        self.http.post(&headers, &message.to_string())
     }
 
     /// Sends a request and returns the answer as it came. The same question has the same bytes each time.

@@ -1,7 +1,8 @@
 //! An MCP server of 2025-11-25 that does what its arguments say. It ends with its stdin.
 //!
-//! `scripted-server FOLDER`: every call that begins is written to `FOLDER/begun`, one label a line; calls of `hold` end
-//! when `FOLDER/open` exists.
+//! `scripted-server FOLDER`: every call that begins is written to `FOLDER/begun`, every one whose answer is out to
+//! `FOLDER/answered`, one label a line; calls of `hold` end when `FOLDER/open` exists. Its own start is written to
+//! `FOLDER/started`, and it reads nothing while `FOLDER/stall` exists.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, Write};
@@ -19,6 +20,10 @@ type Waiting = Arc<Mutex<Vec<(String, Sender<Value>)>>>;
 
 fn main() {
     let folder = PathBuf::from(std::env::args().nth(1).expect("scripted-server FOLDER"));
+    note(&folder, "started", "server");
+    while folder.join("stall").exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let waiting = Waiting::default();
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
@@ -49,7 +54,7 @@ fn answer(id: &Value, method: &str) {
         }),
         "tools/list" => {
             let schema = json!({ "type": "object" });
-            let tools = ["work", "hold", "hold_again", "ask"];
+            let tools = ["work", "hold", "hold_again", "ask", "ask_again"];
             let tools = tools.map(|name| json!({ "name": name, "description": name, "inputSchema": schema }));
             json!({ "tools": tools })
         }
@@ -65,7 +70,7 @@ fn answer(id: &Value, method: &str) {
 fn call(folder: &Path, waiting: &Waiting, id: &Value, params: &Value) {
     let arguments = &params["arguments"];
     let label = arguments["label"].as_str().unwrap_or("unnamed");
-    note(folder, label);
+    note(folder, "begun", label);
     let text = match params["name"].as_str() {
         Some("work") => {
             std::thread::sleep(Duration::from_millis(arguments["millis"].as_u64().unwrap_or(0)));
@@ -77,7 +82,7 @@ fn call(folder: &Path, waiting: &Waiting, id: &Value, params: &Value) {
             }
             format!("{label} is done")
         }
-        Some("ask") => {
+        Some("ask" | "ask_again") => {
             let (sender, answer) = channel();
             let asked = format!("ask {label}");
             waiting.lock().expect("nobody panics with it").push((asked.clone(), sender));
@@ -94,11 +99,12 @@ fn call(folder: &Path, waiting: &Waiting, id: &Value, params: &Value) {
     say(&format!(
         r#"{{"jsonrpc":"2.0","id":{id},"result": {{ "content":[{{"text":{text},"type":"text" }}],{ODD} }} }}"#
     ));
+    note(folder, "answered", label);
 }
 
-fn note(folder: &Path, label: &str) {
-    let mut begun = OpenOptions::new().create(true).append(true).open(folder.join("begun")).expect("FOLDER");
-    begun.write_all(format!("{label}\n").as_bytes()).expect("FOLDER can be written");
+fn note(folder: &Path, file: &str, line: &str) {
+    let mut notes = OpenOptions::new().create(true).append(true).open(folder.join(file)).expect("FOLDER");
+    notes.write_all(format!("{line}\n").as_bytes()).expect("FOLDER can be written");
 }
 
 fn say(message: &str) {

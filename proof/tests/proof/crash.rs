@@ -1,105 +1,17 @@
 //! kill -9 of the real `taskgate serve` in front of a child process.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 use taskgate_proof::modern::Modern;
-use taskgate_proof::program::{Program, nothing_left_of, processes_with};
+use taskgate_proof::program::{nothing_left_of, processes_with};
 use taskgate_proof::session::Session;
-use taskgate_proof::{programs, wait};
+use taskgate_proof::wait;
 
-const SERVER: &str = env!("CARGO_BIN_EXE_scripted-server");
-
-/// A folder with a configuration, a store and what the scripted server writes down. Its path marks the processes.
-struct Place {
-    folder: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Place {
-        let folder = tempfile::Builder::new().prefix("taskgate-crash-").tempdir().expect("a folder");
-        let config = format!(
-            r#"
-            listen = "127.0.0.1:0"
-            single_user = true
-            store = "tasks.db"
-            [defaults]
-            tasks = "always"
-            [[upstream]]
-            name = "scripted"
-            command = [{SERVER:?}, {:?}]
-            [upstream.tools.hold_again]
-            after_crash = "repeat"
-            [upstream.tools.work]
-            after_crash = "fail"
-            "#,
-            folder.path()
-        );
-        fs::write(folder.path().join("taskgate.toml"), config).expect("the folder can be written");
-        Place { folder }
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn store(&self) -> PathBuf {
-        self.path().join("tasks.db")
-    }
-
-    fn mark(&self) -> &str {
-        self.path().to_str().expect("a plain path")
-    }
-
-    fn serve(&self) -> (Program, SocketAddr) {
-        let mut command = Command::new(programs::taskgate());
-        command.args(["serve", "--config"]).arg(self.path().join("taskgate.toml"));
-        Program::serve(command)
-    }
-
-    /// How often the work with this label has begun.
-    fn begun(&self, label: &str) -> usize {
-        let text = fs::read_to_string(self.path().join("begun")).unwrap_or_default();
-        text.lines().filter(|line| *line == label).count()
-    }
-
-    /// How many tasks have each status, and the tasks whose events are not as they must be.
-    fn audit(&self) -> (BTreeMap<String, usize>, Vec<String>) {
-        let store =
-            Connection::open_with_flags(self.store(), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("the store");
-        let mut statuses = BTreeMap::new();
-        let mut wrong = Vec::new();
-        // A task has one terminal event exactly if it has ended, and nothing comes after that.
-        let mut rows = store
-            .prepare(
-                "SELECT format('%016x', locator), status,
-                        (SELECT count(*) FROM event WHERE task = locator AND to_status >= 3),
-                        (SELECT to_status FROM event WHERE task = locator ORDER BY version DESC LIMIT 1)
-                 FROM task",
-            )
-            .expect("the store has its tables");
-        let mut rows = rows.query([]).expect("the store can be read");
-        while let Some(row) = rows.next().expect("a row") {
-            let read = |column| row.get::<_, i64>(column).expect("a number");
-            let (status, ends, last) = (read(1), read(2), read(3));
-            let words = ["working", "input_required", "completed", "failed", "cancelled"];
-            let word = words.get((status - 1) as usize).copied().unwrap_or("unknown");
-            *statuses.entry(word.to_owned()).or_insert(0) += 1;
-            if ends != i64::from(status >= 3) || last != status {
-                let locator: String = row.get(0).expect("a text");
-                wrong.push(format!("{locator} is {word} with {ends} terminal events, the last to {last}"));
-            }
-        }
-        (statuses, wrong)
-    }
-}
+use crate::place::Place;
 
 /// Issue 2, Proof; CASES 1, 3, 4, 5 and 20: 100 finished and 20 running tasks, kill -9, a new process.
 ///
@@ -164,7 +76,7 @@ fn a_kill_loses_nothing_and_leaves_nothing() {
         wait::until(&format!("the second beginning of {label}"), || (place.begun(label) == 2).then_some(()));
         assert_eq!(client.get(task)["status"], "working");
     }
-    fs::write(place.path().join("open"), "").expect("the folder can be written");
+    place.write("open", "");
     for (task, label) in &repeatable {
         let ended = client.until(task, "completed");
         assert_eq!(ended["result"]["content"][0]["text"], format!("{label} is done"));
@@ -216,7 +128,7 @@ fn no_handle_is_lost_whenever_the_gateway_is_killed() {
     let rounds =
         std::env::var("TASKGATE_CRASH_ROUNDS").map_or(10, |rounds| rounds.parse().expect("a number"));
     let place = Place::new();
-    fs::write(place.path().join("open"), "").expect("the folder can be written");
+    place.write("open", "");
     let seen = Seen::default();
     // Rounds differ in when the kill comes; a fixed sequence makes a failure one that can be had again.
     let mut moment = Moments(0x9e37_79b9_7f4a_7c15);

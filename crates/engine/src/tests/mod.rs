@@ -118,6 +118,35 @@ async fn the_idle_limit_counts_silence_only() {
     assert_eq!((failed.status, failed.failure), (Status::Failed, Some(Failure::IdleLimit)));
 }
 
+/// Cases 21 and 39: work that says what it waits for is not silent, however long that takes, but its run limit stands.
+#[tokio::test(start_paused = true)]
+async fn a_wait_is_no_silence_and_ends_with_the_run_limit() {
+    for comes in [true, false] {
+        let mut bench = Bench::new();
+        let mut launch = bench.launch();
+        launch.lifetime.run_limit = Duration::from_secs(1000);
+        launch.lifetime.idle_limit = Some(Duration::from_secs(4));
+        let (task, run) = bench.task(launch).await;
+        let line = |bench: &Bench| bench.get(&task).status_message.expect("a line");
+        run.report.progress(Some("before".to_owned()), json("{}"));
+        run.report.wait("waiting".to_owned());
+        settle().await;
+        assert_eq!(line(&bench), "waiting");
+        sleep(Duration::from_secs(900)).await;
+        assert_eq!(bench.get(&task).status, Status::Working);
+        let (limit, left) = if comes { (Failure::IdleLimit, 4) } else { (Failure::RunLimit, 100) };
+        if comes {
+            run.report.go_on("there".to_owned());
+            settle().await;
+            assert_eq!(line(&bench), "there");
+        }
+        sleep(Duration::from_millis(left * 1000 - 100)).await;
+        assert_eq!(bench.get(&task).status, Status::Working);
+        sleep(Duration::from_millis(200)).await;
+        assert_eq!(bench.get(&task).failure, Some(limit));
+    }
+}
+
 /// The limits hold for calls that are no tasks, too.
 #[tokio::test(start_paused = true)]
 async fn limits_end_plain_calls() {

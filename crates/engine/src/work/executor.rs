@@ -220,8 +220,8 @@ impl Engine {
                     if idle_at.is_some_and(|at| report.last_sign() + lifetime.idle_limit.unwrap_or_default() > at) {
                         continue;
                     }
-                    // Waiting for the requestor is not silence of the work.
-                    if !carried.answers.lock().waiting.is_empty() {
+                    // Waiting for the requestor, or for what the work itself waits for, is not silence of the work.
+                    if report.waits() || !carried.answers.lock().waiting.is_empty() {
                         report.alive();
                         continue;
                     }

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use taskgate_task::{Payload, Question, Step, TaskId};
@@ -19,6 +20,8 @@ pub struct Report(Arc<Shared>);
 struct Shared {
     mode: Mutex<Mode>,
     last_sign: Mutex<Instant>,
+    /// The work has said that it waits, and has given no sign since.
+    waits: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -49,7 +52,8 @@ impl Report {
     }
 
     fn new(mode: Mode) -> Self {
-        Report(Arc::new(Shared { mode: Mutex::new(mode), last_sign: Mutex::new(Instant::now()) }))
+        let last_sign = Mutex::new(Instant::now());
+        Report(Arc::new(Shared { mode: Mutex::new(mode), last_sign, waits: AtomicBool::new(false) }))
     }
 
     /// From here on everything goes to the task.
@@ -67,10 +71,41 @@ impl Report {
         *self.0.last_sign.lock() = Instant::now();
     }
 
+    /// A sign of life of the work itself.
+    fn sign(&self) {
+        self.alive();
+        self.0.waits.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the work waits for something that is not its own: that is no silence of the work.
+    pub(crate) fn waits(&self) -> bool {
+        self.0.waits.load(Ordering::Relaxed)
+    }
+
+    /// The work cannot go on before something happens that is not its own, as the line for people says. The idle limit does
+    /// not count until its next sign of life.
+    pub fn wait(&self, message: String) {
+        self.line(message);
+        self.0.waits.store(true, Ordering::Relaxed);
+    }
+
+    /// What the work has waited for has happened, as the line for people says.
+    pub fn go_on(&self, message: String) {
+        self.line(message);
+    }
+
+    /// A line that must not be left out, as progress may be: nothing may follow it for a long time.
+    fn line(&self, message: String) {
+        self.sign();
+        if let Mode::Task { engine, id, fence, .. } = &*self.0.mode.lock() {
+            tell(engine, *id, *fence, message);
+        }
+    }
+
     /// The work is alive and, if `message` is given, this far. `raw` is the notification as it came, for a
     /// caller who listens to it.
     pub fn progress(&self, message: Option<String>, raw: Payload) {
-        *self.0.last_sign.lock() = Instant::now();
+        self.sign();
         match &mut *self.0.mode.lock() {
             Mode::Inline(events) => {
                 let _ = events.send(InlineEvent::Progress { message, raw });
@@ -81,17 +116,14 @@ impl Report {
                     return;
                 }
                 *told_at = Some(Instant::now());
-                // The write is enqueued by the call. Nobody waits for it: a later line, or the end, supersedes it,
-                // and a refusal only means that the task has ended meanwhile.
-                let step = Step::Report { fence: *fence, message };
-                drop(engine.0.store.apply(*id, step, engine.now()));
+                tell(engine, *id, *fence, message);
             }
         }
     }
 
     /// A log message of the work, as it came. A task keeps none.
     pub fn log(&self, raw: Payload) {
-        *self.0.last_sign.lock() = Instant::now();
+        self.sign();
         if let Mode::Inline(events) = &*self.0.mode.lock() {
             let _ = events.send(InlineEvent::Log(raw));
         }
@@ -108,7 +140,7 @@ impl Report {
         &self,
         questions: Vec<Question>,
     ) -> Result<Vec<oneshot::Receiver<Payload>>, EngineError> {
-        *self.0.last_sign.lock() = Instant::now();
+        self.sign();
         let (replies, answers): (Vec<_>, Vec<_>) = questions.iter().map(|_| oneshot::channel()).unzip();
         let (engine, id, fence) = match &*self.0.mode.lock() {
             Mode::Inline(events) => {
@@ -122,4 +154,11 @@ impl Report {
         engine.ask(id, fence, questions, replies).await?;
         Ok(answers)
     }
+}
+
+/// Writes a line for people.
+fn tell(engine: &Engine, id: TaskId, fence: u64, message: String) {
+    // The write is enqueued by the call. Nobody waits for it: a later line, or the end, supersedes it, and a refusal
+    // only means that the task has ended meanwhile.
+    drop(engine.0.store.apply(id, Step::Report { fence, message }, engine.now()));
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use taskgate_client::session::{Lane, Session};
+use taskgate_engine::Report;
 use taskgate_wire::RpcError;
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -52,6 +53,8 @@ pub struct Change {
 
 /// How long a call waits for an upstream that has never been up yet.
 const FIRST_START: Duration = Duration::from_secs(30);
+/// How long an upstream takes to start, if all is well.
+const USUAL_START: Duration = Duration::from_secs(1);
 
 impl Upstream {
     /// Connects in the background and keeps the connection up until the handle is dropped.
@@ -103,6 +106,42 @@ impl Upstream {
                 State::Restarting(why) | State::CrashLoop(why) => down(why),
                 State::Starting => down("it is starting"),
             },
+        }
+    }
+
+    /// The connection, however long it takes to come back, for work that was interrupted or answered and that nobody
+    /// could ask for again. `report` hears what it waits for. Does not keep the upstream: once nobody else has it, the wait
+    /// ends with an error.
+    pub fn session_at_last(
+        &self,
+        report: Report,
+    ) -> impl Future<Output = Result<Session, RpcError>> + Send + use<> {
+        let (mut state, name) = (self.state.clone(), self.spec.name.clone());
+        async move {
+            let mut said = None;
+            // A start that takes as long as starts take is not worth a word.
+            let up = state.wait_for(|state| matches!(state, State::Up(_)));
+            let _ = tokio::time::timeout(USUAL_START, up).await;
+            loop {
+                let why: Arc<str> = match &*state.borrow_and_update() {
+                    State::Up(session) => {
+                        if said.is_some() {
+                            report.go_on(format!("The server {name:?} is there again."));
+                        }
+                        return Ok(session.clone());
+                    }
+                    State::Starting => "it is starting".into(),
+                    State::Restarting(why) | State::CrashLoop(why) => why.clone(),
+                };
+                if said.as_ref() != Some(&why) {
+                    report.wait(format!("Waiting for the server {name:?}: {why}"));
+                    said = Some(why);
+                }
+                if state.changed().await.is_err() {
+                    let why = format!("The server {name:?} is not available: it was shut down");
+                    return Err(RpcError::internal(why));
+                }
+            }
         }
     }
 

@@ -63,6 +63,13 @@ impl Runner for McpRunner {
         let upstream = self.0.clone();
         Box::pin(async move {
             let session = match upstream.upgrade() {
+                // Whoever makes a new call hears at once that the server is down. Work that was interrupted or answered
+                // has no caller who could try again.
+                Some(upstream) if report.is_task() && (work.attempt > 1 || work.round.is_some()) => {
+                    let session = upstream.session_at_last(report.clone());
+                    drop(upstream);
+                    session.await
+                }
                 Some(upstream) => upstream.session().await,
                 None => Err(RpcError::internal("The gateway is shutting down")),
             };

@@ -19,3 +19,4 @@ mod processes;
 mod restart;
 mod rules;
 mod upstreams;
+mod waiting;

@@ -3,6 +3,8 @@
 mod group;
 mod process;
 mod pump;
+#[cfg(unix)]
+mod reaper;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -80,8 +82,7 @@ impl fmt::Debug for StdioCommand {
 ///
 /// The group is stopped when the [`Link`] is dropped, when [`ProcessControl::stop`] is called and when the server
 /// closes its stdout; whatever is left of it is killed when its leader has exited. Should this process itself be
-/// killed, the children only notice that stdin ends: Linux's parent-death signal can only be armed between fork and
-/// exec, which needs unsafe code, and it follows the spawning thread instead of the process.
+/// killed, a small process that outlives it does the same: see `reaper.rs`.
 pub fn spawn(command: &StdioCommand) -> io::Result<Link> {
     let mut start = Command::new(&command.program);
     start.args(&command.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -94,11 +95,12 @@ pub fn spawn(command: &StdioCommand) -> io::Result<Link> {
     }
     #[cfg(unix)]
     start.process_group(0);
+    let mut group = group::Group::reserve();
     let mut child = start.spawn()?;
     let missing = || io::Error::other("the process has no standard streams");
     let pid = child.id().ok_or_else(missing)?;
-    // From here on nothing may fail before the group is guarded, or it would be left behind.
-    let group = group::Group::new(pid);
+    // Nothing may fail before the group is guarded, or it would be left behind.
+    group.led_by(pid);
     let stdin = child.stdin.take().ok_or_else(missing)?;
     let stdout = child.stdout.take().ok_or_else(missing)?;
     let stderr = child.stderr.take().ok_or_else(missing)?;

@@ -51,12 +51,12 @@ fn call(session: &Session, params: &str) -> PendingCall {
 }
 
 /// Whether a process runs; one that is dead and not yet reaped by whoever inherited it does not.
-fn runs(pid: u32) -> bool {
+pub(super) fn runs(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
 }
 
-async fn gone(pid: u32) {
+pub(super) async fn gone(pid: u32) {
     let limit = Instant::now() + Duration::from_secs(3);
     while runs(pid) {
         assert!(Instant::now() < limit, "process {pid} is still there");
