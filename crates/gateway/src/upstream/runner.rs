@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use taskgate_client::session::{CallEvent, CallFailure, CallOptions, QuestionReply, Session};
 use taskgate_engine::{Ending, Report, Runner, Work};
 use taskgate_task::{InvalidPayload, Outcome, Payload, Question, Round};
-use taskgate_wire::{Capabilities, RawObject, RpcError};
+use taskgate_wire::{Capabilities, RawObject, RpcError, meta};
 
 use super::{Upstream, lane};
 
@@ -104,7 +104,8 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
                     }
                     asked += 1;
                     let key = format!("{}-{asked}", question.method.split('/').next().unwrap_or("question"));
-                    let shown = Question { key, method: question.method, params: question.params };
+                    let params = question.params.map(meta::without_progress_token);
+                    let shown = Question { key, method: question.method, params };
                     waiting.push((shown, question.reply));
                 }
                 CallEvent::QuestionWithdrawn { .. } | CallEvent::Notification { .. } => {}
@@ -187,7 +188,8 @@ fn question(key: &str, request: &RawValue) -> Result<Question, InvalidPayload> {
         params: Option<Payload>,
     }
     let shape: Shape = serde_json::from_str(request.get())?;
-    Ok(Question { key: key.to_owned(), method: shape.method, params: shape.params })
+    let params = shape.params.map(meta::without_progress_token);
+    Ok(Question { key: key.to_owned(), method: shape.method, params })
 }
 
 fn failed(body: Payload, summary: String) -> Ending {

@@ -209,6 +209,29 @@ async fn a_question_can_be_answered_through_the_other_dialect() {
     }
 }
 
+/// Case 14: the token an upstream put on its question is between it and us; the rest of `_meta` is the client's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_leaves_its_progress_token_behind() {
+    let marked = |meta: Value| {
+        let mut question = form("A?");
+        question["params"]["_meta"] = meta;
+        question
+    };
+    let (token, more) = (json!({"progressToken": 7}), json!({"progressToken": 7, "x/y": 1}));
+    for era in [Era::Session, Era::Modern] {
+        let server = serve(&Board::new(era)).await;
+        let modern = Modern::new(&server);
+        let what = match era {
+            Era::Session => json!([{"ask": [marked(token.clone()), marked(more.clone())]}]),
+            _ => json!([{"round": {"a": marked(token.clone()), "b": marked(more.clone())}}]),
+        };
+        let id = modern.task("always", what).await;
+        let asked = modern.until(&id, "input_required").await;
+        let asked = asked["inputRequests"].as_object().expect("requests");
+        assert_eq!(asked.values().collect::<Vec<_>>(), [&form("A?"), &marked(json!({"x/y": 1}))]);
+    }
+}
+
 /// A plain call of a 2025-11-25 client is asked on its own stream, whatever the upstream speaks.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plain_call_is_asked_on_its_own_stream() {
