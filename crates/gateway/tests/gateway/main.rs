@@ -4,6 +4,7 @@
 
 mod harness;
 
+mod asking;
 mod cancel;
 mod framing;
 mod handlers;
