@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Board, Era, Modern, accept, eventually, form, serve_local};
+use crate::harness::{Board, Era, Modern, Old, accept, eventually, form, serve_local, steps};
+use crate::input::next;
 
 /// The open question of a task: its key and what it asks.
 async fn question(modern: &Modern, id: &str) -> (String, String) {
@@ -126,4 +127,52 @@ async fn a_question_that_is_taken_back_is_open_no_longer() {
     assert!(asks == "C?" && !keys.contains(&key), "{key} was used before");
     modern.update(&id, json!({key: accept("c")})).await.result();
     assert_eq!(text(&modern.until(&id, "completed").await), json!([accept("c")]).to_string());
+}
+
+/// Cancellation is passed on: a session's client that was asked hears that the question is taken back, on the stream it was
+/// asked on, whether a task or a plain call asked. Its late answer is ignored.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_in_a_session_hears_that_a_question_is_taken_back() {
+    for plain in [true, false] {
+        let board = Board::new(Era::Session);
+        let server = serve_local(&board).await;
+        let old = Old::open(&server).await;
+        let what = json!([{"take_back": [form("A?")]}, {"wait": "go"}]);
+        let mut stream = if plain {
+            old.begin("tools/call", json!({"name": "never", "arguments": steps(&what)})).await
+        } else {
+            let id = old.augmented("always", what).await.task();
+            old.begin("tasks/result", json!({"taskId": id})).await
+        };
+        let question = next(&mut stream).await;
+        assert_eq!(question["method"], "elicitation/create");
+        board.open("take back");
+        let cancelled = next(&mut stream).await;
+        assert_eq!(cancelled["method"], "notifications/cancelled");
+        assert_eq!(cancelled["params"]["requestId"], question["id"]);
+        old.respond(&question["id"], accept("late")).await;
+        board.open("go");
+        assert_eq!(stream.answer().await.text(), "done");
+    }
+}
+
+/// Case 8: a question that went out on the stream of a plain call moves on when that stream breaks, although the call runs on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_outlives_the_stream_it_was_asked_on() {
+    let board = Board::new(Era::Session);
+    let server = serve_local(&board).await;
+    let (old, modern) = (Old::open(&server).await, Modern::new(&server));
+    let what = json!([{"wait": "ask"}, {"ask_unnamed": [form("Name?")]}, {"answers": true}]);
+    let asker = modern.task("always", what).await;
+    let plain = json!({"name": "never", "arguments": steps(&json!([{"wait": "go"}]))});
+    board.until("the first call", |board| board.running() == 1).await;
+    let mut stream = old.begin("tools/call", plain).await;
+    board.until("both calls", |board| board.running() == 2).await;
+    board.open("ask");
+    assert_eq!(next(&mut stream).await["method"], "elicitation/create");
+    drop(stream);
+    let (key, _) = question(&modern, &asker).await;
+    assert_eq!(board.running(), 2);
+    modern.update(&asker, json!({key: accept("Luca")})).await.result();
+    assert_eq!(text(&modern.until(&asker, "completed").await), json!([accept("Luca")]).to_string());
 }

@@ -7,7 +7,7 @@ use crate::harness::{
     Board, Era, Modern, Old, Pipe, accept, eventually, form, logs, serve, serve_local, soon, steps,
 };
 
-async fn next(stream: &mut Response) -> Value {
+pub async fn next(stream: &mut Response) -> Value {
     serde_json::from_str(&stream.event().await.expect("an event")).expect("JSON")
 }
 
