@@ -22,6 +22,7 @@ mod relay;
 mod route;
 mod server;
 mod session;
+mod to_client;
 mod upstream;
 
 pub use builder::{BuildError, GatewayBuilder};

@@ -9,6 +9,8 @@ use taskgate_wire::{Capabilities, Id, Message, RawObject, Version};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use crate::to_client::ToClient;
+
 /// Where messages to the other side are put: one request's stream, a session's general stream, or stdout.
 #[derive(Debug, Clone)]
 pub struct Outlet(mpsc::UnboundedSender<Message>);
@@ -207,13 +209,8 @@ impl Session {
         general.backlog.push_back(message);
     }
 
-    /// Sends a request to the client on a stream. The receiver ends without a value when the session ends.
-    pub fn request(
-        &self,
-        outlet: &Outlet,
-        method: &str,
-        params: Option<Payload>,
-    ) -> oneshot::Receiver<Result<Payload, Payload>> {
+    /// Sends a request to the client on a stream.
+    pub fn request(&self, outlet: &Outlet, method: &str, params: Option<Payload>) -> ToClient {
         let number = self.next_request.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = oneshot::channel();
         let mut pending = self.pending.lock();
@@ -222,7 +219,7 @@ impl Session {
         pending.insert(number, reply);
         drop(pending);
         outlet.send(Message::Request { id: Id::number(number), method: method.to_owned(), params });
-        answer
+        ToClient { number, outlet: outlet.clone(), answer }
     }
 
     /// Takes the client's answer to a request of ours; answers nobody asked for are dropped.

@@ -141,13 +141,10 @@ impl Inputs {
         (taken, ignored)
     }
 
-    /// Drops the open questions of an attempt that is gone; their keys stay used.
-    pub(crate) fn close_open(&mut self) {
-        for asked in &mut self.asked {
-            if asked.answer.is_none() {
-                asked.answer = Some(Payload::null());
-            }
-        }
+    /// Closes open questions nobody waits for any more and returns how many these were. Their keys stay used.
+    pub(crate) fn close(&mut self, which: impl Fn(&str) -> bool) -> usize {
+        let open = self.asked.iter_mut().filter(|asked| asked.answer.is_none() && which(&asked.key));
+        open.map(|asked| asked.answer = Some(Payload::null())).count()
     }
 
     /// Forgets the parked round: a new attempt carries the work on.

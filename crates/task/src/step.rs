@@ -26,6 +26,13 @@ pub enum Step {
         /// Answers by key.
         answers: Vec<(String, Payload)>,
     },
+    /// The work no longer wants answers to some of its questions.
+    Withdraw {
+        /// The attempt's fencing token.
+        fence: u64,
+        /// Their keys; those that are not open are passed over.
+        keys: Vec<String>,
+    },
     /// The work ended.
     Finish {
         /// The attempt's fencing token.
@@ -152,6 +159,21 @@ impl Task {
                 change.start = all && change.task.inputs.is_parked();
                 change.moved(self, to, Who::Requestor, now, why);
             }
+            Step::Withdraw { fence, keys } => {
+                self.check(fence)?;
+                if self.inputs.is_parked() {
+                    // The attempt ended to ask: it is not there to take anything back.
+                    return Err(Refusal::StaleFence);
+                }
+                let closed = change.task.inputs.close(|key| keys.iter().any(|withdrawn| withdrawn == key));
+                if closed == 0 {
+                    change.write = false;
+                    return Ok(change);
+                }
+                let none = change.task.inputs.open().next().is_none();
+                let to = if none { Status::Working } else { Status::InputRequired };
+                change.moved(self, to, Who::Runner, now, format!("{closed} withdrawn"));
+            }
             Step::Finish { fence, outcome } => {
                 self.check(fence)?;
                 let (to, why) = match &outcome {
@@ -197,7 +219,7 @@ impl Task {
             task.attempts += 1;
             // The questions of a dead attempt have nobody left to answer to.
             task.inputs.unpark();
-            task.inputs.close_open();
+            task.inputs.close(|_| true);
             "started again"
         } else {
             return Err(Refusal::NotStartable);

@@ -20,6 +20,8 @@ pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// The `_meta` key with the client's name (2026-07-28).
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// The `_meta` key of the token that progress is reported under.
+pub const PROGRESS_TOKEN: &str = "progressToken";
 /// The name of the tasks extension (SEP-2663).
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -39,6 +41,23 @@ pub fn edit(
         object.set("_meta", meta.to_raw()?);
     }
     object.to_payload()
+}
+
+/// The params of a request without its progress token, which the sender chose for one hop: on the next hop nobody knows
+/// it, and progress sent under it would reach nobody.
+pub fn without_progress_token(params: Payload) -> Payload {
+    let has_token = RawObject::parse(params.as_str()).is_ok_and(|object| {
+        let meta = object.get("_meta").and_then(|raw| RawObject::parse(raw.get()).ok());
+        meta.is_some_and(|meta| meta.get(PROGRESS_TOKEN).is_some())
+    });
+    if !has_token {
+        return params;
+    }
+    let edited = edit(Some(&params), |meta| {
+        meta.remove(PROGRESS_TOKEN);
+        Ok(())
+    });
+    edited.unwrap_or(params)
 }
 
 /// What is known of a request's `_meta`; everything else stays in the raw text.
@@ -139,6 +158,30 @@ impl Capabilities {
             crate::method::SAMPLE if !self.sampling => Err("sampling"),
             crate::method::ROOTS_LIST if !self.roots => Err("roots"),
             _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Case 14: only the token goes, the rest keeps its spelling; without a token nothing is written anew.
+    #[test]
+    fn a_progress_token_stays_on_its_hop() {
+        let strip = |text: &str| {
+            let params = Payload::parse(text.to_owned()).expect("JSON");
+            without_progress_token(params).as_str().to_owned()
+        };
+        assert_eq!(
+            strip(r#"{"n":1.50,"_meta":{"x/y":1e2,"progressToken":7,"z":"\u00e9"},"message":"m"}"#),
+            r#"{"n":1.50,"_meta":{"x/y":1e2,"z":"\u00e9"},"message":"m"}"#
+        );
+        assert_eq!(strip(r#"{"_meta":{"progressToken":"t"},"a":[ 1 ]}"#), r#"{"a":[ 1 ]}"#);
+        for same in
+            [r#"{ "a":1, "progressToken":2 }"#, r#"{"_meta":{ "x":1 }}"#, r#"{"_meta":7}"#, "[1]", "null"]
+        {
+            assert_eq!(strip(same), same);
         }
     }
 }

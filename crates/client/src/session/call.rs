@@ -27,14 +27,11 @@ impl PendingCall {
     pub(super) fn start(
         line: &Arc<Lifeline>,
         name: &str,
-        kind: Kind,
-        owner: Option<String>,
-        task: Option<String>,
+        entry: Entry,
         params: impl FnOnce(u64) -> Result<Option<Payload>, CallFailure>,
     ) -> Self {
         let shared = &line.0;
-        let mailbox = Arc::new(Mailbox::default());
-        let entry = Entry { mailbox: mailbox.clone(), kind, owner, task };
+        let mailbox = entry.mailbox.clone();
         let (number, closed) = {
             let mut table = shared.table.lock();
             (table.enter(entry), table.closed.clone())
@@ -49,7 +46,7 @@ impl PendingCall {
                 shared.outbox.send(Message::Request { id: id.clone(), method: name.to_owned(), params });
             }
             Err(failure) => {
-                shared.table.lock().remove(number);
+                shared.take_out(number);
                 mailbox.finish(Err(failure));
             }
         }
@@ -62,11 +59,18 @@ impl PendingCall {
     }
 
     /// The next event. Cancel safe: an event is only taken when it is returned.
+    ///
+    /// A question that was withdrawn or has moved on to another call before it was taken is passed over.
     pub async fn next(&mut self) -> CallEvent {
-        std::future::poll_fn(|context| self.mailbox.poll(context)).await
+        loop {
+            match std::future::poll_fn(|context| self.mailbox.poll(context)).await {
+                CallEvent::Question(question) if !question.reply.is_open() => {}
+                event => return event,
+            }
+        }
     }
 
-    /// Waits for the outcome. Questions are refused, everything else is passed over.
+    /// Waits for the outcome. Questions are let go of, everything else is passed over.
     pub async fn outcome(mut self) -> Result<Payload, CallFailure> {
         self.done().await
     }
@@ -87,7 +91,7 @@ impl PendingCall {
 
     /// Lets go of the call without cancelling it. The answer is ignored.
     pub fn abandon(self) {
-        self.line.0.table.lock().remove(self.number);
+        self.line.0.take_out(self.number);
     }
 }
 
@@ -95,7 +99,7 @@ impl Drop for PendingCall {
     fn drop(&mut self) {
         let shared = &self.line.0;
         // Whoever takes the call out of the table decides its end: if the answer was first, there is nothing to cancel.
-        let Some(entry) = shared.table.lock().remove(self.number) else { return };
+        let Some(entry) = shared.take_out(self.number) else { return };
         if entry.kind == Kind::Opening {
             return;
         }

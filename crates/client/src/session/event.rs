@@ -40,7 +40,7 @@ pub struct Question {
     pub method: String,
     /// Its params.
     pub params: Option<Payload>,
-    /// Answers it. Dropped without an answer, it refuses.
+    /// Answers it. Dropped without an answer, the question moves on to another call that may have asked it, or is refused.
     pub reply: QuestionReply,
 }
 

@@ -1,5 +1,6 @@
 //! One conversation with one server: opening it, calling, and hearing what the server says.
 
+mod attribution;
 mod call;
 mod event;
 mod lane;
@@ -27,7 +28,7 @@ use crate::transport::{CloseCause, CloseReason, Link};
 use call::PendingCall as Call;
 use params::Stamp;
 use shared::{Lifeline, Shared};
-use table::Kind;
+use table::{Entry, Kind};
 
 pub use call::PendingCall;
 pub use event::{CallEvent, CallFailure, Question};
@@ -99,9 +100,11 @@ impl Session {
             },
             Lane::Legacy(_) => Stamp::Legacy,
         };
-        let kind = kind(method);
-        let task = if kind == Kind::Waiting { params.and_then(task_id) } else { None };
-        Call::start(&self.line, method, kind, owner, task, |number| {
+        let mut entry = Entry { owner, capabilities: capabilities.clone(), ..Entry::new(kind(method)) };
+        if entry.kind == Kind::Waiting {
+            entry.task = params.and_then(task_id);
+        }
+        Call::start(&self.line, method, entry, |number| {
             params::stamp(params, number, &stamp)
                 .map(Some)
                 .map_err(|error| CallFailure::Params(error.to_string()))
@@ -146,6 +149,7 @@ fn kind(method: &str) -> Kind {
         method::TASKS_RESULT => Kind::Waiting,
         method::PING
         | method::SET_LEVEL
+        | method::TOOLS_LIST
         | method::TASKS_GET
         | method::TASKS_LIST
         | method::TASKS_CANCEL

@@ -13,7 +13,7 @@ use super::lane::{Lane, LaneDescription, Lanes, ServerDescription};
 use super::options::{OpenOptions, object};
 use super::params::{Stamp, stamp};
 use super::shared::Lifeline;
-use super::table::Kind;
+use super::table::{Entry, Kind};
 use crate::transport::CloseReason;
 
 /// Why a session could not be opened.
@@ -91,7 +91,7 @@ async fn probe(line: &Arc<Lifeline>, options: &OpenOptions) -> Result<Probed, Op
         info: options.client_info.as_raw(),
         capabilities: options.capabilities.as_raw(),
     };
-    let mut call = PendingCall::start(line, method::DISCOVER, Kind::Opening, None, None, |number| {
+    let mut call = PendingCall::start(line, method::DISCOVER, Entry::new(Kind::Opening), |number| {
         stamp(None, number, &modern).map(Some).map_err(|error| CallFailure::Params(error.to_string()))
     });
     match timeout(options.probe_timeout, call.done()).await {
@@ -160,7 +160,7 @@ impl Opened {
             "clientInfo": &options.client_info,
         }));
         let mut call =
-            PendingCall::start(line, method::INITIALIZE, Kind::Opening, None, None, |_| Ok(Some(params)));
+            PendingCall::start(line, method::INITIALIZE, Entry::new(Kind::Opening), |_| Ok(Some(params)));
         let answer = match timeout(options.initialize_timeout, call.done()).await {
             Err(_) => Err(OpenError::TimedOut(options.initialize_timeout)),
             Ok(Ok(answer)) => Ok(answer),

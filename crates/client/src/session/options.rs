@@ -39,7 +39,7 @@ impl OpenOptions {
 #[derive(Debug, Clone, Default)]
 pub struct CallOptions {
     /// Whose call it is. Where a server's question could belong to several calls, it is delivered only if they all
-    /// have the same owner.
+    /// have the same owner: to one of them, and to another if that one ends.
     pub owner: Option<String>,
     /// On the modern lane: what the caller can do. What the session was opened with, if not given.
     pub capabilities: Option<Payload>,

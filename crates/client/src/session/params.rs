@@ -5,7 +5,6 @@ use taskgate_wire::{RawObject, Version, meta};
 /// The `_meta` key of the log level a caller wants (2026-07-28).
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const META: &str = "_meta";
-const PROGRESS_TOKEN: &str = "progressToken";
 
 /// What a lane puts on a request.
 pub(super) enum Stamp<'a> {
@@ -43,7 +42,7 @@ pub(super) fn stamp(
                 }
             }
         }
-        put(&mut meta, PROGRESS_TOKEN, to_raw_value(&token)?);
+        put(&mut meta, meta::PROGRESS_TOKEN, to_raw_value(&token)?);
         meta.to_raw()?
     };
     put(&mut object, META, meta);

@@ -3,39 +3,44 @@ use std::sync::Weak;
 use taskgate_task::Payload;
 use taskgate_wire::{Id, Message, RpcError};
 
+use super::attribution::LetGo;
 use super::shared::Shared;
 
 /// Answers one question, once.
 ///
-/// If the question was withdrawn or the connection has ended, answering does nothing. Dropping it without an answer
-/// tells the server that there will be none.
+/// If the question was withdrawn, has moved on to another call, or the connection has ended, answering does nothing.
+/// Dropping it without an answer puts the question to another call that may have asked it; if there is none, the server
+/// is told that there will be no answer.
 #[derive(Debug)]
 pub struct QuestionReply {
     shared: Weak<Shared>,
     id: Id,
     serial: u64,
-    open: bool,
+    used: bool,
 }
 
 impl QuestionReply {
     pub(super) fn new(shared: Weak<Shared>, id: Id, serial: u64) -> Self {
-        QuestionReply { shared, id, serial, open: true }
+        QuestionReply { shared, id, serial, used: false }
     }
 
     /// Sends the result.
-    pub fn answer(mut self, result: Payload) {
+    pub fn answer(self, result: Payload) {
         self.send(|id| Message::Response { id, result });
     }
 
-    /// Sends an error object.
-    pub fn refuse(mut self, error: Payload) {
+    /// Sends an error object: the requestor was asked, or nobody could be.
+    pub fn refuse(self, error: Payload) {
         self.send(|id| Message::Error { id: Some(id), error });
     }
 
-    fn send(&mut self, message: impl FnOnce(Id) -> Message) {
-        if !std::mem::take(&mut self.open) {
-            return;
-        }
+    /// Whether an answer would still be heard.
+    pub(super) fn is_open(&self) -> bool {
+        self.shared.upgrade().is_some_and(|shared| shared.table.lock().is_open(&self.id, self.serial))
+    }
+
+    fn send(mut self, message: impl FnOnce(Id) -> Message) {
+        self.used = true;
         let Some(shared) = self.shared.upgrade() else { return };
         if shared.table.lock().close_question(&self.id, self.serial) {
             shared.outbox.send(message(self.id.clone()));
@@ -45,9 +50,18 @@ impl QuestionReply {
 
 impl Drop for QuestionReply {
     fn drop(&mut self) {
-        let error = RpcError::internal(
-            "The question was dropped without an answer: the call it belongs to has ended",
-        );
-        self.send(|id| Message::error(Some(id), &error));
+        if self.used {
+            return;
+        }
+        let Some(shared) = self.shared.upgrade() else { return };
+        let let_go = shared.table.lock().let_go(&self.id, self.serial);
+        match let_go {
+            LetGo::MovedOn(put) => shared.put(put),
+            LetGo::Closed => {
+                let why = "The question was dropped without an answer: the call it belongs to has ended";
+                shared.outbox.send(Message::error(Some(self.id.clone()), &RpcError::internal(why)));
+            }
+            LetGo::Over => {}
+        }
     }
 }

@@ -7,12 +7,12 @@ use taskgate_task::Payload;
 use taskgate_wire::{ErrorCode, Id, Malformed, Message, RpcError, meta, method};
 use tokio::sync::mpsc;
 
-use super::event::{CallEvent, CallFailure, Question};
+use super::attribution::Unattributed;
+use super::event::{CallEvent, CallFailure};
 use super::mailbox::Mailbox;
 use super::options::object;
-use super::question::QuestionReply;
 use super::shared::Shared;
-use super::table::{Kind, Unattributed};
+use super::table::Kind;
 use crate::transport::{CloseCause, CloseReason, Inbound, Link};
 
 /// The one task of a session: takes what arrives to where it belongs, and sends what had to wait for room.
@@ -64,8 +64,8 @@ fn dispatch(shared: &Arc<Shared>, message: Message, origin: Option<&Id>) {
 }
 
 /// Ends a call. An answer nobody waits for is late: its call was cancelled.
-fn finish(shared: &Shared, id: &Id, outcome: Result<Payload, CallFailure>) {
-    let entry = number(id.as_str()).and_then(|number| shared.table.lock().remove(number));
+fn finish(shared: &Arc<Shared>, id: &Id, outcome: Result<Payload, CallFailure>) {
+    let entry = number(id.as_str()).and_then(|number| shared.take_out(number));
     match entry {
         Some(entry) => entry.mailbox.finish(outcome),
         None => tracing::trace!(%id, "an answer came too late"),
@@ -79,7 +79,7 @@ fn number(spelled: &str) -> Option<u64> {
 }
 
 /// Something unreadable: usually a banner or a log line, which are skipped.
-fn complain(shared: &Shared, malformed: Malformed) {
+fn complain(shared: &Arc<Shared>, malformed: Malformed) {
     let Malformed { id, error } = malformed;
     tracing::debug!(%error, "skipped something that is no message");
     match (id, error.code) {
@@ -103,23 +103,11 @@ fn answer(shared: &Arc<Shared>, id: Id, method: String, params: Option<Payload>,
 /// Takes a question to the call it belongs to, or refuses it.
 fn ask(shared: &Arc<Shared>, id: Id, method: String, params: Option<Payload>, origin: Option<&Id>) {
     let task = params.as_ref().and_then(related_task);
-    let found = {
-        let mut table = shared.table.lock();
-        // An origin that is no number is none of our calls.
-        let origin = origin.map(|id| number(id.as_str()).unwrap_or(u64::MAX));
-        table.attribute(origin, task.as_deref()).map(|call| {
-            let serial = table.open_question(id.clone(), call);
-            (table.get(call).map(|entry| entry.mailbox.clone()), serial)
-        })
-    };
+    // An origin that is no number is none of our calls.
+    let origin = origin.map(|id| number(id.as_str()).unwrap_or(u64::MAX));
+    let found = shared.table.lock().ask(id.clone(), method.clone(), params, origin, task.as_deref());
     let why = match found {
-        Ok((mailbox, serial)) => {
-            let reply = QuestionReply::new(Arc::downgrade(shared), id.clone(), serial);
-            if let Some(mailbox) = mailbox {
-                mailbox.push(CallEvent::Question(Question { id, method, params, reply }));
-            }
-            return;
-        }
+        Ok(put) => return shared.put(put),
         Err(Unattributed::NoCall) => "no call it could belong to is in flight",
         Err(Unattributed::Ambiguous) => "calls of several callers are in flight",
         Err(Unattributed::TooMany) => "too many questions are open",
@@ -129,7 +117,7 @@ fn ask(shared: &Arc<Shared>, id: Id, method: String, params: Option<Payload>, or
 }
 
 /// A notification of the server.
-fn hear(shared: &Shared, method: String, params: Option<Payload>) {
+fn hear(shared: &Arc<Shared>, method: String, params: Option<Payload>) {
     match (method.as_str(), params) {
         (method::CANCELLED, params) => take_back(shared, params),
         (method::PROGRESS, Some(params)) => {
@@ -156,7 +144,7 @@ fn hear(shared: &Shared, method: String, params: Option<Payload>) {
 }
 
 /// The server cancels one of its questions, or a subscription of ours.
-fn take_back(shared: &Shared, params: Option<Payload>) {
+fn take_back(shared: &Arc<Shared>, params: Option<Payload>) {
     let Some(cancelled) = params.as_ref().and_then(read::<Cancelled>) else { return };
     let Some(id) = Id::from_raw(cancelled.request_id) else { return };
     let reason = cancelled.reason.map(Cow::into_owned);
@@ -171,10 +159,9 @@ fn take_back(shared: &Shared, params: Option<Payload>) {
     }
     // Servers must not cancel anything else of ours (2026-07-28, cancellation).
     let ended = number(id.as_str())
-        .filter(|number| table.get(*number).is_some_and(|entry| entry.kind == Kind::Listen))
-        .and_then(|number| table.remove(number));
+        .filter(|number| table.get(*number).is_some_and(|entry| entry.kind == Kind::Listen));
     drop(table);
-    if let Some(entry) = ended {
+    if let Some(entry) = ended.and_then(|number| shared.take_out(number)) {
         entry.mailbox.finish(Err(CallFailure::Ended(reason)));
     }
 }

@@ -4,11 +4,13 @@ use parking_lot::Mutex;
 use taskgate_task::Payload;
 use tokio::sync::{Notify, broadcast, watch};
 
+use super::attribution::Put;
+use super::event::{CallEvent, CallFailure, Question};
 use super::mailbox::Mailbox;
 use super::notifications::{Heard, Notifications};
 use super::outbox::Outbox;
-use super::table::Table;
-use crate::session::event::CallFailure;
+use super::question::QuestionReply;
+use super::table::{Entry, Table};
 use crate::transport::stdio::ProcessControl;
 use crate::transport::{CloseCause, CloseReason, Link};
 
@@ -90,6 +92,21 @@ impl Shared {
             Some(heard) => heard.subscribe(),
             None => broadcast::channel(1).1,
         })
+    }
+
+    /// Takes a call out of the table; whoever gets it decides how it ends. Its questions that may be another call's are
+    /// put to that one.
+    pub(super) fn take_out(self: &Arc<Self>, number: u64) -> Option<Entry> {
+        let (entry, moved) = self.table.lock().remove(number)?;
+        moved.into_iter().for_each(|put| self.put(put));
+        Some(entry)
+    }
+
+    /// Puts a question to its call.
+    pub(super) fn put(self: &Arc<Self>, put: Put) {
+        let Put { mailbox, id, serial, method, params } = put;
+        let reply = QuestionReply::new(Arc::downgrade(self), id.clone(), serial);
+        mailbox.push(CallEvent::Question(Question { id, method, params, reply }));
     }
 
     /// The mailbox of a call in flight.

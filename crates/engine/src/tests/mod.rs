@@ -187,6 +187,53 @@ async fn answers_reach_the_work_by_key() {
     assert!(matches!(foreign, Err(EngineError::NotFound)));
 }
 
+/// What the work takes back is open no longer, a late answer is ignored, and from then on silence is the work's own.
+#[tokio::test(start_paused = true)]
+async fn questions_are_taken_back_by_dropping_their_receivers() {
+    let mut bench = Bench::new();
+    let mut launch = bench.launch();
+    launch.lifetime.idle_limit = Some(Duration::from_secs(4));
+    let (task, run) = bench.task(launch).await;
+    let mut answers = run.report.ask(vec![question("a"), question("b")]).await.expect("asked");
+    drop(answers.remove(0));
+    run.report.take_back().await.expect("taken back");
+    let left = bench.get(&task);
+    assert_eq!(left.inputs.open().map(|asked| asked.key.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(left.status, Status::InputRequired);
+    // Nothing more is dropped, so nothing moves.
+    run.report.take_back().await.expect("nothing");
+    assert_eq!(bench.get(&task), left);
+    sleep(Duration::from_secs(3600)).await;
+    drop(answers);
+    run.report.take_back().await.expect("taken back");
+    assert_eq!(bench.get(&task).status, Status::Working);
+    let late = ["a", "b"].map(|key| (key.to_owned(), json("{}"))).to_vec();
+    assert_eq!(bench.engine.answer(&task.owner, task.id, late).await.expect("ignored"), 2);
+    sleep(Duration::from_millis(3900)).await;
+    assert_eq!(bench.get(&task).status, Status::Working);
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(bench.get(&task).failure, Some(Failure::IdleLimit));
+}
+
+/// A call that becomes a task brings no question along that was taken back before.
+#[tokio::test(start_paused = true)]
+async fn a_question_taken_back_unseen_is_none_of_the_task() {
+    let mut bench = Bench::new();
+    let mut call = bench.engine.start(bench.launch(), None).expect("started");
+    let run = bench.run().await;
+    let seen = run.report.ask(vec![question("seen")]).await.expect("asked");
+    let InlineEvent::Asked(mut questions) = call.next().await else { panic!("no question") };
+    drop(seen);
+    run.report.take_back().await.expect("taken back");
+    questions.remove(0).reply.closed().await;
+    drop(run.report.ask(vec![question("unseen")]).await.expect("asked"));
+    run.report.take_back().await.expect("taken back");
+    let task = call.become_task(None).await.expect("created");
+    settle().await;
+    let task = bench.get(&task);
+    assert_eq!((task.status, task.inputs.open().count()), (Status::Working, 0));
+}
+
 /// Questions that nobody has seen when the call becomes a task belong to the task.
 #[tokio::test(start_paused = true)]
 async fn unseen_questions_move_to_the_task() {

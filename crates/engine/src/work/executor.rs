@@ -150,6 +150,21 @@ impl Executor {
         }
     }
 
+    /// The questions whose answers the work no longer waits for.
+    fn taken_back(&self, id: &TaskId) -> Vec<String> {
+        let Some(carried) = self.carried.lock().get(id).cloned() else { return Vec::new() };
+        let answers = carried.answers.lock();
+        let closed = answers.waiting.iter().filter(|(_, reply)| reply.is_closed());
+        closed.map(|(key, _)| key.clone()).collect()
+    }
+
+    fn forget(&self, id: &TaskId, keys: &[String]) {
+        let Some(carried) = self.carried.lock().get(id).cloned() else { return };
+        // From here on silence is the work's own again.
+        carried.report.alive();
+        carried.answers.lock().waiting.retain(|key, _| !keys.contains(key));
+    }
+
     fn enter(&self, id: TaskId, fence: u64, report: Report) -> Arc<Carried> {
         let carried = Arc::new(Carried { fence, stop: Notify::new(), answers: Mutex::default(), report });
         self.carried.lock().insert(id, carried.clone());
@@ -274,6 +289,18 @@ impl Engine {
         let step = Step::Ask { fence, questions, resume: None };
         let change = self.0.store.apply(id, step, self.now()).await?;
         self.0.executor.expect(&id, change.asked, replies);
+        // A question of a call that has become a task may have been taken back before it was the task's.
+        self.take_back(id, fence).await
+    }
+
+    /// Closes the questions of running work that it no longer wants answers to.
+    pub(crate) async fn take_back(&self, id: TaskId, fence: u64) -> Result<(), EngineError> {
+        let keys = self.0.executor.taken_back(&id);
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.0.store.apply(id, Step::Withdraw { fence, keys: keys.clone() }, self.now()).await?;
+        self.0.executor.forget(&id, &keys);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ enum Mode {
 pub struct AnswerTo {
     /// The question.
     pub question: Question,
-    /// Where its answer goes.
+    /// Where its answer goes. It is closed when the work takes the question back.
     pub reply: oneshot::Sender<Payload>,
 }
 
@@ -153,6 +153,17 @@ impl Report {
         };
         engine.ask(id, fence, questions, replies).await?;
         Ok(answers)
+    }
+
+    /// Takes back the questions whose receivers were dropped: nobody needs to answer them any more.
+    pub async fn take_back(&self) -> Result<(), EngineError> {
+        self.alive();
+        let (engine, id, fence) = match &*self.0.mode.lock() {
+            // Whoever was given the question sees it by its reply.
+            Mode::Inline(_) => return Ok(()),
+            Mode::Task { engine, id, fence, .. } => (engine.clone(), *id, *fence),
+        };
+        engine.take_back(id, fence).await
     }
 }
 

@@ -5,7 +5,7 @@
 //! status; so the general stream is used only after the client has seen `input_required` and had a moment to
 //! call. A stream that breaks before the answer makes the question due again.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +15,12 @@ use taskgate_task::{Payload, Status, Task, TaskId};
 use taskgate_wire::dialect::d2025_11_25;
 use taskgate_wire::meta::{self, RELATED_TASK};
 use taskgate_wire::method;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::gateway::Gateway;
 use crate::session::{Outlet, Session};
+use crate::to_client::ToClient;
 
 /// How long a client that has seen `input_required` has to call `tasks/result`.
 const MOMENT: Duration = Duration::from_millis(400);
@@ -45,8 +47,8 @@ impl Gateway {
     async fn carry_questions(&self, session: &Arc<Session>, id: TaskId, mut told: u64) {
         let Ok(mut watch) = self.0.engine.watch(session.owner(), id) else { return };
         let mut out = FuturesUnordered::new();
-        // The keys of what this courier has out.
-        let mut mine: HashSet<String> = HashSet::new();
+        // The keys of what this courier has out. Dropping the sender takes the question back from the client.
+        let mut mine: HashMap<String, oneshot::Sender<()>> = HashMap::new();
         let mut waits_since = Instant::now();
         loop {
             let streams = session.streams_changed();
@@ -65,6 +67,8 @@ impl Gateway {
             if task.status.is_terminal() {
                 return;
             }
+            // The upstream may have taken a question back, or somebody else may have answered it.
+            mine.retain(|key, _| task.inputs.open().any(|open| open.key == *key));
             let mut look_again = None;
             let freed = self.0.asking_freed.notified();
             tokio::pin!(freed);
@@ -75,14 +79,17 @@ impl Gateway {
                 match stream_for(session, &id, due) {
                     Some(outlet) => {
                         let (asked, taken) = self.ask_open(session, &task, &outlet);
-                        elsewhere = taken.iter().any(|key| !mine.contains(key));
-                        for (key, answer) in asked {
-                            mine.insert(key.key.clone());
-                            let outlet = outlet.clone();
+                        elsewhere = taken.iter().any(|key| !mine.contains_key(key));
+                        for (asking, mut asked) in asked {
+                            let (open, over) = oneshot::channel();
+                            mine.insert(asking.key.clone(), open);
                             out.push(async move {
                                 tokio::select! {
-                                    answer = answer => (key, Some(answer)),
-                                    () = outlet.closed() => (key, None),
+                                    answer = asked.answer() => (asking, answer),
+                                    _ = over => {
+                                        asked.take_back();
+                                        (asking, None)
+                                    }
                                 }
                             });
                         }
@@ -101,8 +108,8 @@ impl Gateway {
                 Some((asking, answer)) = out.next() => {
                     let asking: Asking = asking;
                     mine.remove(&asking.key);
-                    // The session's end drops the sender; a broken stream gives nothing. Both make the question due again.
-                    if let Some(Ok(answer)) = answer {
+                    // A broken stream and the end of the session give no answer and make the question due again.
+                    if let Some(answer) = answer {
                         self.take_answer(session, &asking, answer.unwrap_or_else(|_| declined(&asking.method))).await;
                     }
                 }
@@ -117,7 +124,7 @@ impl Gateway {
         session: &Arc<Session>,
         task: &Task,
         outlet: &Outlet,
-    ) -> (Vec<(Asking, AnswerReceiver)>, Vec<String>) {
+    ) -> (Vec<(Asking, ToClient)>, Vec<String>) {
         let (mut asked, mut taken) = (Vec::new(), Vec::new());
         let capabilities = session.negotiated().map(|n| n.capabilities).unwrap_or_default();
         for question in task.inputs.open() {
@@ -157,8 +164,6 @@ impl Gateway {
         }
     }
 }
-
-type AnswerReceiver = tokio::sync::oneshot::Receiver<Result<Payload, Payload>>;
 
 /// A question that is out; dropping this makes it due again, should it still be open.
 struct Asking {

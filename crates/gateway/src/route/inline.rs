@@ -8,6 +8,7 @@ use taskgate_engine::{AnswerTo, Ending, InlineCall, InlineEvent, Launch};
 use taskgate_task::{Outcome, Payload, Question, Round};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
 use taskgate_wire::{ErrorCode, Message, RawObject, RpcError, method};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::parked::ParkedCall;
@@ -15,6 +16,7 @@ use super::tasks::refusal;
 use super::{Answer, Caller, Request};
 use crate::gateway::Gateway;
 use crate::session::{Outlet, Session};
+use crate::to_client::ToClient;
 
 /// Drives an inline call for its caller.
 pub struct Inline<'a> {
@@ -53,9 +55,7 @@ impl<'a> Inline<'a> {
             let event = tokio::select! {
                 biased;
                 event = call.next() => event,
-                Some((answer, reply)) = answers.next() => {
-                    let reply: tokio::sync::oneshot::Sender<Payload> = reply;
-                    let _ = reply.send(answer);
+                Some(()) = answers.next() => {
                     call.waits_for_caller(!answers.is_empty());
                     continue;
                 }
@@ -70,8 +70,7 @@ impl<'a> Inline<'a> {
                 InlineEvent::Asked(questions) => match self.caller {
                     Caller::Session(session) => {
                         for AnswerTo { question, reply } in questions {
-                            let answer = self.ask(session, question);
-                            answers.push(async move { (answer.await, reply) });
+                            answers.push(pass_back(self.ask(session, question), reply));
                         }
                         call.waits_for_caller(true);
                     }
@@ -105,8 +104,13 @@ impl<'a> Inline<'a> {
             _ => return Err(RpcError::internal("The server does not stop asking for input").to_payload()),
         };
         let keys: Vec<String> = questions.iter().map(|question| question.key.clone()).collect();
-        let asked = questions.into_iter().map(|question| self.ask(session, question));
+        let asked = questions.into_iter().map(|question| {
+            let asked = self.ask(session, question);
+            async move { Some(asked?.answer().await?.unwrap_or_else(|_| Payload::null())) }
+        });
         let answers = futures_util::future::join_all(asked).await;
+        let answers: Vec<_> =
+            answers.into_iter().map(|answer| answer.unwrap_or_else(Payload::null)).collect();
         if answers.contains(&Payload::null()) {
             return Err(RpcError::internal("The client did not answer the server's question").to_payload());
         }
@@ -114,18 +118,10 @@ impl<'a> Inline<'a> {
         self.gateway.0.engine.start(launch, Some(round)).map_err(refusal)
     }
 
-    /// Puts a question to a session's client on this request's stream. `null` if it cannot or will not answer.
-    fn ask(&self, session: &Session, question: Question) -> impl Future<Output = Payload> + Send + 'static {
+    /// Puts a question to a session's client on this request's stream; `None` if it did not declare that it can be asked.
+    fn ask(&self, session: &Session, question: Question) -> Option<ToClient> {
         let able = self.caller.capabilities().allow(&question.method).is_ok();
-        let answer = able.then(|| session.request(self.out, &question.method, question.params));
-        let out = self.out.clone();
-        async move {
-            let Some(answer) = answer else { return Payload::null() };
-            tokio::select! {
-                answer = answer => answer.ok().and_then(Result::ok).unwrap_or_else(Payload::null),
-                () = out.closed() => Payload::null(),
-            }
-        }
+        able.then(|| session.request(self.out, &question.method, question.params))
     }
 
     /// Answers a 2026-07-28 caller with the questions; the call waits, parked, for the answers.
@@ -175,5 +171,20 @@ impl<'a> Inline<'a> {
             self.out
                 .send(Message::Notification { method: method::LOG_MESSAGE.to_owned(), params: Some(raw) });
         }
+    }
+}
+
+/// Passes the client's answer back to the work: `null` if it cannot or will not answer, nothing if its stream is gone. Should
+/// the work take the question back, the client is told.
+async fn pass_back(asked: Option<ToClient>, mut reply: oneshot::Sender<Payload>) {
+    let Some(mut asked) = asked else {
+        let _ = reply.send(Payload::null());
+        return;
+    };
+    tokio::select! {
+        answer = asked.answer() => if let Some(answer) = answer {
+            let _ = reply.send(answer.unwrap_or_else(|_| Payload::null()));
+        },
+        () = reply.closed() => asked.take_back(),
     }
 }

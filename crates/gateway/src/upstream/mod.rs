@@ -1,5 +1,6 @@
 //! Upstream servers: connecting to them, keeping them up, knowing their tools.
 
+mod asking;
 mod catalog;
 pub mod in_process;
 mod runner;

@@ -1,16 +1,14 @@
 use std::sync::Weak;
-use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use taskgate_client::session::{CallEvent, CallFailure, CallOptions, QuestionReply, Session};
+use taskgate_client::session::{CallEvent, CallFailure, CallOptions, Session};
 use taskgate_engine::{Ending, Report, Runner, Work};
 use taskgate_task::{InvalidPayload, Outcome, Payload, Question, Round};
-use taskgate_wire::{Capabilities, RawObject, RpcError};
+use taskgate_wire::{Capabilities, RawObject, RpcError, meta};
 
+use super::asking::Asking;
 use super::{Upstream, lane};
 
 /// A request to an upstream, as it is kept with its task.
@@ -55,9 +53,6 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Questions that arrive together are asked together: this long after the first one, others may join it.
-const TOGETHER: Duration = Duration::from_millis(10);
-
 impl Runner for McpRunner {
     fn run(&self, work: Work, report: Report) -> BoxFuture<'static, Ending> {
         let upstream = self.0.clone();
@@ -99,9 +94,7 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
         CallOptions { owner: Some(request.caller), capabilities: request.capabilities, client_info: None };
     let lane = lane(session, request.stateless);
     let mut call = session.call(lane, &request.method, params.as_ref().map(Payload::as_raw), options);
-    let mut answers = FuturesUnordered::new();
-    let mut asked = 0usize;
-    let mut waiting: Vec<(Question, QuestionReply)> = Vec::new();
+    let mut asking = Asking::default();
     loop {
         tokio::select! {
             biased;
@@ -115,12 +108,10 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
                         question.reply.refuse(RpcError::internal(why).to_payload());
                         continue;
                     }
-                    asked += 1;
-                    let key = format!("{}-{asked}", question.method.split('/').next().unwrap_or("question"));
-                    let shown = Question { key, method: question.method, params: question.params };
-                    waiting.push((shown, question.reply));
+                    asking.gather(question);
                 }
-                CallEvent::QuestionWithdrawn { .. } | CallEvent::Notification { .. } => {}
+                CallEvent::QuestionWithdrawn { id, .. } => asking.take_back(&id, report).await,
+                CallEvent::Notification { .. } => {}
                 CallEvent::Done(Ok(result)) => return ended(result),
                 CallEvent::Done(Err(CallFailure::Rpc(error))) => {
                     let summary = message_of(&error);
@@ -128,23 +119,7 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
                 }
                 CallEvent::Done(Err(failure)) => return failed_with(&failure.to_string()),
             },
-            () = tokio::time::sleep(TOGETHER), if !waiting.is_empty() => {
-                let (questions, replies): (Vec<_>, Vec<_>) = waiting.drain(..).unzip();
-                match report.ask(questions).await {
-                    Ok(receivers) => {
-                        for (receiver, reply) in receivers.into_iter().zip(replies) {
-                            answers.push(async move { (receiver.await, reply) });
-                        }
-                    }
-                    // The task has ended meanwhile; dropping the replies refuses the questions.
-                    Err(error) => tracing::debug!(%error, "a question came too late"),
-                }
-            }
-            Some((answer, reply)) = answers.next() => match answer {
-                // `null` stands for a requestor that could not answer.
-                Ok(answer) if answer != Payload::null() => reply.answer(answer),
-                _ => reply.refuse(RpcError::internal("The client did not answer the question").to_payload()),
-            },
+            due = asking.next() => asking.go_on(due, report).await,
         }
     }
 }
@@ -208,7 +183,8 @@ fn question(key: &str, request: &RawValue) -> Result<Question, InvalidPayload> {
         params: Option<Payload>,
     }
     let shape: Shape = serde_json::from_str(request.get())?;
-    Ok(Question { key: key.to_owned(), method: shape.method, params: shape.params })
+    let params = shape.params.map(meta::without_progress_token);
+    Ok(Question { key: key.to_owned(), method: shape.method, params })
 }
 
 fn failed(body: Payload, summary: String) -> Ending {

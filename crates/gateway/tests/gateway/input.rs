@@ -7,7 +7,7 @@ use crate::harness::{
     Board, Era, Modern, Old, Pipe, accept, eventually, form, logs, serve, serve_local, soon, steps,
 };
 
-async fn next(stream: &mut Response) -> Value {
+pub async fn next(stream: &mut Response) -> Value {
     serde_json::from_str(&stream.event().await.expect("an event")).expect("JSON")
 }
 
@@ -206,6 +206,29 @@ async fn a_question_can_be_answered_through_the_other_dialect() {
         let question = next(&mut stream).await;
         old.respond(&question["id"], accept("old")).await;
         assert!(stream.answer().await.text().contains("old"));
+    }
+}
+
+/// Case 14: the token an upstream put on its question is between it and us; the rest of `_meta` is the client's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_leaves_its_progress_token_behind() {
+    let marked = |meta: Value| {
+        let mut question = form("A?");
+        question["params"]["_meta"] = meta;
+        question
+    };
+    let (token, more) = (json!({"progressToken": 7}), json!({"progressToken": 7, "x/y": 1}));
+    for era in [Era::Session, Era::Modern] {
+        let server = serve(&Board::new(era)).await;
+        let modern = Modern::new(&server);
+        let what = match era {
+            Era::Session => json!([{"ask": [marked(token.clone()), marked(more.clone())]}]),
+            _ => json!([{"round": {"a": marked(token.clone()), "b": marked(more.clone())}}]),
+        };
+        let id = modern.task("always", what).await;
+        let asked = modern.until(&id, "input_required").await;
+        let asked = asked["inputRequests"].as_object().expect("requests");
+        assert_eq!(asked.values().collect::<Vec<_>>(), [&form("A?"), &marked(json!({"x/y": 1}))]);
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod harness;
 
+mod asking;
 mod batch;
 mod cancel;
 mod framing;

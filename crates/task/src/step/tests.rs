@@ -85,6 +85,37 @@ fn answers_move_the_task_only_when_their_keys_are_open() {
     assert_eq!((full.task.status, full.ignored, full.start), (Status::Working, 1, false));
 }
 
+fn withdraw(fence: u64, keys: &[&str]) -> Step {
+    Step::Withdraw { fence, keys: keys.iter().map(|key| (*key).to_owned()).collect() }
+}
+
+/// Case 8: what the work takes back is open no longer, and with the last open question the task goes back to working.
+#[test]
+fn a_withdrawn_question_is_open_no_longer() {
+    let asked = task(WorkClass::Live).step(ask(&["a", "b"], None), START).expect("ask").task;
+    let partial = asked.step(withdraw(1, &["a"]), START).expect("withdraw").task;
+    assert_eq!(partial.status, Status::InputRequired);
+    assert_eq!(partial.inputs.open().map(|q| q.key.as_str()).collect::<Vec<_>>(), ["b"]);
+    let none = partial.step(withdraw(1, &["b", "c"]), START).expect("withdraw");
+    assert_eq!((none.task.status, none.start), (Status::Working, false));
+    let event = none.event.expect("an event");
+    assert_eq!((event.who, event.why.as_str()), (Who::Runner, "1 withdrawn"));
+    // The answer comes too late, the key stays used, and a second withdrawal moves nothing.
+    let late = none.task.step(answer(&["a"]), START).expect("ignored");
+    assert_eq!((late.ignored, late.write), (1, false));
+    assert!(!none.task.step(withdraw(1, &["a", "b"]), START).expect("nothing").write);
+    assert_eq!(none.task.step(ask(&["a"], None), START).expect("ask").asked, ["a~2"]);
+}
+
+/// Only the attempt that asked can take back: not a stale one, and not one that ended its call to wait for answers.
+#[test]
+fn only_running_work_withdraws() {
+    let asked = task(WorkClass::Live).step(ask(&["a"], None), START).expect("ask").task;
+    assert_eq!(asked.step(withdraw(2, &["a"]), START).err(), Some(Refusal::StaleFence));
+    let parked = task(WorkClass::Live).step(ask(&["a"], Some("1")), START).expect("ask").task;
+    assert_eq!(parked.step(withdraw(1, &["a"]), START).err(), Some(Refusal::StaleFence));
+}
+
 #[test]
 fn keys_are_never_reused() {
     let once = task(WorkClass::Live).step(ask(&["name"], None), START).expect("ask").task;
@@ -151,6 +182,7 @@ enum Move {
     Report(u64),
     Ask(u64, Vec<u8>, bool),
     Answer(Vec<u8>),
+    Withdraw(u64, Vec<u8>),
     Finish(u64, bool),
     Cancel,
     Fail(u64),
@@ -164,6 +196,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         (0u64..4).prop_map(Move::Report),
         (0u64..4, keys(), any::<bool>()).prop_map(|(fence, keys, parked)| Move::Ask(fence, keys, parked)),
         keys().prop_map(Move::Answer),
+        (0u64..4, keys()).prop_map(|(fence, keys)| Move::Withdraw(fence, keys)),
         (0u64..4, any::<bool>()).prop_map(|(fence, ok)| Move::Finish(fence, ok)),
         Just(Move::Cancel),
         (0u64..4).prop_map(Move::Fail),
@@ -191,6 +224,10 @@ proptest! {
                     Step::Answer { answers: keys.iter().map(|k| (k.to_string(), payload("{}"))).collect() },
                     None,
                 ),
+                Move::Withdraw(f, keys) => {
+                    let keys = keys.iter().map(ToString::to_string).collect();
+                    (Step::Withdraw { fence: f, keys }, Some(f))
+                }
                 Move::Finish(f, ok) => {
                     let outcome = if ok {
                         Outcome::Result { body: payload("{}"), is_error: false, summary: None }

@@ -29,7 +29,6 @@ impl Mask {
                 // How long the work took is part of it once the work has ended.
                 "ttl" | "ttlMs" if ended => json!("<milliseconds>"),
                 "requestState" => json!("<state>"),
-                "progressToken" => json!("<token>"),
                 "serverInfo" | "io.modelcontextprotocol/serverInfo" => {
                     let mut info = value.clone();
                     info["version"] = json!("<version>");

@@ -1,16 +1,17 @@
 use super::*;
 
-const ASK: &str = r#"{"message":"name?","requestedSchema":{"type":"object","properties":{}}}"#;
+pub(super) const ASK: &str = r#"{"message":"name?","requestedSchema":{"type":"object","properties":{}}}"#;
 
-async fn question(call: &mut PendingCall) -> Question {
-    match call.next().await {
+pub(super) async fn question(call: &mut PendingCall) -> Question {
+    let event = tokio::time::timeout(std::time::Duration::from_secs(10), call.next()).await;
+    match event.expect("in time") {
         CallEvent::Question(question) => question,
         other => panic!("not a question: {other:?}"),
     }
 }
 
 /// The refusal's code and text.
-async fn refusal(server: &mut Server) -> (i64, String) {
+pub(super) async fn refusal(server: &mut Server) -> (i64, String) {
     match server.next().await {
         Message::Error { error, .. } => {
             let error = value(&error);
@@ -21,7 +22,7 @@ async fn refusal(server: &mut Server) -> (i64, String) {
 }
 
 /// Starts calls of these owners and reads them on the server's side.
-async fn calls<const N: usize>(
+pub(super) async fn calls<const N: usize>(
     session: &Session,
     server: &mut Server,
     owners: [Option<&str>; N],
@@ -111,7 +112,7 @@ async fn a_question_of_a_task_goes_to_who_waits_for_that_task() {
     assert_eq!(refusal(&mut server).await.0, -32603);
 }
 
-/// Waiting for a task takes minutes; it must not make every other caller's question ambiguous in the meantime.
+/// Waiting for a task takes minutes, and tools are listed at any time by anybody; it must not make every other caller's question ambiguous in the meantime.
 #[tokio::test]
 async fn bookkeeping_and_waiting_do_not_make_a_question_ambiguous() {
     let (session, mut server) = legacy(8).await;
@@ -124,6 +125,8 @@ async fn bookkeeping_and_waiting_do_not_make_a_question_ambiguous() {
     question(&mut waiting).await;
     server.next().await;
     let [mut plain] = calls(&session, &mut server, [Some("a")]).await;
+    let _list = start("tools/list");
+    server.request().await;
     server.ask(6, "elicitation/create", ASK, None).await;
     assert_eq!(question(&mut plain).await.id, Id::number(6));
 }

@@ -2,6 +2,7 @@
 
 mod attribution;
 mod calls;
+mod moving;
 mod opening;
 
 use serde_json::Value;
@@ -29,7 +30,8 @@ pub(super) struct Server(pub FarEnd);
 impl Server {
     /// The next message from the client.
     pub async fn next(&mut self) -> Message {
-        self.0.inbox.recv().await.expect("a message")
+        let message = tokio::time::timeout(std::time::Duration::from_secs(10), self.0.inbox.recv()).await;
+        message.expect("in time").expect("a message")
     }
 
     /// The next message, which must be a request.

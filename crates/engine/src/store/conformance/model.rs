@@ -49,6 +49,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (fence(), questions, proptest::option::of(payload()))
             .prop_map(|(fence, questions, resume)| Step::Ask { fence, questions, resume }),
         4 => proptest::collection::vec((key(), payload()), 0..3).prop_map(|answers| Step::Answer { answers }),
+        2 => (fence(), proptest::collection::vec(key(), 0..3))
+            .prop_map(|(fence, keys)| Step::Withdraw { fence, keys }),
         1 => (fence(), outcome()).prop_map(|(fence, outcome)| Step::Finish { fence, outcome }),
         1 => Just(Step::Cancel),
         1 => (fence(), failure, "\\PC{0,8}")

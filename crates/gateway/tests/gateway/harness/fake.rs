@@ -1,7 +1,8 @@
 //! A server in this program that follows the steps in a call's arguments.
 //!
 //! Steps are objects with one member: `count`, `sleep` (ms), `wait` (a gate), `progress`, `log`, `ask` (a list of
-//! requests, sent together), `round` (input requests that end the call), `die`, `return`, `error`, `answers`.
+//! requests, sent together), `ask_unnamed` (the same, as over stdio: nothing says which call asks), `take_back` (asks,
+//! chatters until the gate `take back` is open, and asks no longer), `round` (input requests that end the call), `die`, `return`, `error`, `answers`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -187,7 +188,28 @@ impl Call {
                 self.say("notifications/progress", &params).await;
             }
             "log" => self.say("notifications/message", &json!({"level": "info", "data": what})).await,
-            "ask" => self.ask(what.as_array().expect("questions")).await,
+            "ask" | "ask_unnamed" => {
+                let asked = self.ask(what, name == "ask").await;
+                let mut answers = Vec::new();
+                for (_, answer) in asked {
+                    answers.push(answer.await.unwrap_or(Value::Null));
+                }
+                self.answers = Value::Array(answers);
+            }
+            "take_back" => {
+                let asked = self.ask(what, true).await;
+                let over = self.board.clone();
+                let over = over.pass("take back");
+                tokio::pin!(over);
+                while tokio::time::timeout(Duration::from_millis(1), &mut over).await.is_err() {
+                    let params =
+                        json!({"progressToken": self.params["_meta"]["progressToken"], "progress": 1});
+                    self.say("notifications/progress", &params).await;
+                }
+                for (number, _) in &asked {
+                    self.say("notifications/cancelled", &json!({"requestId": number})).await;
+                }
+            }
             "round" => {
                 *rounds += 1;
                 let state = format!("round-{rounds}");
@@ -220,25 +242,23 @@ impl Call {
         None
     }
 
-    async fn ask(&mut self, questions: &[Value]) {
+    /// Asks these together. The answers arrive at the receivers.
+    async fn ask(&mut self, questions: &Value, named: bool) -> Vec<(u64, oneshot::Receiver<Value>)> {
         let mut waiting = Vec::new();
-        for question in questions {
+        for question in questions.as_array().expect("questions") {
             let number = self.numbers.fetch_add(1, Ordering::Relaxed);
             let (sender, answer) = oneshot::channel();
             self.pending.lock().insert(number, sender);
-            waiting.push(answer);
+            waiting.push((number, answer));
             let message = Message::Request {
                 id: Id::number(number),
                 method: question["method"].as_str().expect("a method").to_owned(),
                 params: Some(Payload::from_value(&question["params"]).expect("JSON")),
             };
-            let _ = self.out.send(Inbound::Message { message, origin: Some(self.id.clone()) }).await;
+            let origin = named.then(|| self.id.clone());
+            let _ = self.out.send(Inbound::Message { message, origin }).await;
         }
-        let mut answers = Vec::new();
-        for answer in waiting {
-            answers.push(answer.await.unwrap_or(Value::Null));
-        }
-        self.answers = Value::Array(answers);
+        waiting
     }
 
     async fn say(&self, method: &str, params: &Value) {

@@ -1,0 +1,33 @@
+//! A request of ours to the client of a session.
+
+use taskgate_task::Payload;
+use taskgate_wire::{Message, method};
+use tokio::sync::oneshot;
+
+use crate::session::Outlet;
+
+/// A request that was sent to the client on one of its streams.
+#[derive(Debug)]
+pub struct ToClient {
+    pub(crate) number: u64,
+    pub(crate) outlet: Outlet,
+    pub(crate) answer: oneshot::Receiver<Result<Payload, Payload>>,
+}
+
+impl ToClient {
+    /// The client's result or error; `None` when the stream is gone or the session has ended.
+    pub async fn answer(&mut self) -> Option<Result<Payload, Payload>> {
+        tokio::select! {
+            answer = &mut self.answer => answer.ok(),
+            () = self.outlet.closed() => None,
+        }
+    }
+
+    /// Tells the client that its answer is no longer wanted.
+    pub fn take_back(self) {
+        let params =
+            serde_json::json!({ "requestId": self.number, "reason": "The question is no longer open" });
+        let params = Payload::from_value(&params).ok();
+        self.outlet.send(Message::Notification { method: method::CANCELLED.to_owned(), params });
+    }
+}
