@@ -32,7 +32,7 @@ struct Tables {
 #[derive(Debug)]
 struct Kept {
     task: Task,
-    work: Payload,
+    work: Option<Payload>,
     events: Vec<Event>,
 }
 
@@ -48,7 +48,7 @@ impl MemoryStore {
         let Entry::Vacant(place) = tables.tasks.entry(task.id.locator()) else {
             return Err(StoreError::IdTaken);
         };
-        place.insert(Kept { task: task.clone(), work: new.work, events: vec![creation(&task)] });
+        place.insert(Kept { task: task.clone(), work: Some(new.work), events: vec![creation(&task)] });
         tables.due.insert((task.due_at(), task.id.locator()));
         // News must go out in the order of the writes, so the lock is still held here and below.
         self.0.feed.publish(&News::Changed(Arc::new(task.clone())));
@@ -67,6 +67,9 @@ impl MemoryStore {
             self.0.feed.publish(&News::Deleted(id));
         } else if change.write {
             kept.task = change.task.clone();
+            if kept.task.status.is_terminal() {
+                kept.work = None;
+            }
             kept.events.extend(change.event.clone());
             tables.due.remove(&due);
             tables.due.insert((change.task.due_at(), id.locator()));
@@ -100,7 +103,7 @@ impl Store for MemoryStore {
     }
 
     fn work(&self, id: TaskId) -> Result<Option<Payload>, StoreError> {
-        Ok(self.read(id, |kept| kept.work.clone()))
+        Ok(self.read(id, |kept| kept.work.clone()).flatten())
     }
 
     fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Result<Page, StoreError> {

@@ -55,7 +55,8 @@ pub trait Store: Send + Sync + 'static {
     /// The record with its outcome. Does not look at owners or at time.
     fn get(&self, id: TaskId) -> Result<Option<Task>, StoreError>;
 
-    /// The description of the work, as given at the creation.
+    /// The description of the work, as given at the creation; `None` once the task has ended, so that what a caller
+    /// sent is not kept longer than it is of use.
     fn work(&self, id: TaskId) -> Result<Option<Payload>, StoreError>;
 
     /// The owner's tasks after the locator `after`, oldest first, at most `limit`.

@@ -35,7 +35,7 @@ pub async fn every_step_reads_back_in_every_field<S: Store>(make: impl Fn() -> S
     assert_eq!(ended.task.version, store.events(id).unwrap().last().unwrap().version);
 }
 
-/// Every kind of outcome and every failure of our own comes back as it was.
+/// Every kind of outcome and every failure of our own comes back as it was; the description of the work goes.
 pub async fn every_ending_reads_back<S: Store>(make: impl Fn() -> S) {
     let store = make();
     let body = || sample::json("{\"_meta\":{ \"x\":1.0 },\"content\":[]}");
@@ -56,7 +56,10 @@ pub async fn every_ending_reads_back<S: Store>(make: impl Fn() -> S) {
     ];
     for (step, status) in endings {
         let id = sample::create(&store, sample::new_task()).await.id;
+        sample::apply(&store, id, sample::report("not yet"), later(4)).await;
+        assert!(store.work(id).unwrap().is_some());
         assert_eq!(sample::apply(&store, id, step, later(5)).await.task.status, status);
+        assert_eq!(store.work(id).unwrap(), None);
     }
 }
 

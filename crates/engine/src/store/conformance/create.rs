@@ -28,9 +28,11 @@ pub async fn a_mebibyte_reads_back<S: Store>(make: impl Fn() -> S) {
     let mut new = sample::new_task();
     new.work = large.clone();
     sample::create(&store, new.clone()).await;
+    assert_eq!(store.work(new.id).unwrap(), Some(large.clone()));
     let outcome = taskgate_task::Outcome::Error { body: large.clone(), summary: "é".repeat(1 << 19) };
     sample::apply(&store, new.id, Step::Finish { fence: 1, outcome }, sample::NOW).await;
-    assert_eq!(store.work(new.id).unwrap(), Some(large));
+    let Some(task) = store.get(new.id).unwrap() else { panic!("the task is gone") };
+    assert!(matches!(task.outcome, Some(taskgate_task::Outcome::Error { body, .. }) if body == large));
 }
 
 /// Two tasks never share a locator, not even with different secrets.

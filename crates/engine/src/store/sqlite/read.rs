@@ -18,13 +18,13 @@ pub(super) fn get(db: &Connection, id: TaskId) -> Result<Option<Task>, StoreErro
     }
 }
 
-/// The description of the work of `id`.
+/// The description of the work of `id`, if it has not ended.
 pub(super) fn work(db: &Connection, id: TaskId) -> Result<Option<Payload>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/task_work.sql")).map_err(failed)?;
     let mut rows = statement.query([id.locator()]).map_err(failed)?;
     match rows.next().map_err(failed)? {
         Some(row) if id.has_secret(secret_in(row, 0)?) => {
-            Cell { row, index: 1, table: "task", name: "work" }.payload().map(Some)
+            Cell { row, index: 1, table: "task", name: "work" }.maybe(Cell::payload)
         }
         _ => Ok(None),
     }

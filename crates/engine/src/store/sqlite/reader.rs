@@ -68,9 +68,7 @@ impl Readers {
         let mut slot = self.free_slot();
         let reader = match &mut *slot {
             Some(reader) => reader,
-            empty => {
-                empty.insert(Reader { db: self.connections.reader()?, seen: None, standing: false })
-            }
+            empty => empty.insert(Reader { db: self.connections.reader()?, seen: None, standing: false }),
         };
         let done = reader.stand(self.commits.settled()).and_then(|()| read(&reader.db));
         if done.is_err() {

@@ -32,10 +32,11 @@ CREATE TABLE task (
     inputs           TEXT,
     -- The long columns come last, so that a row is read without them and without their overflow pages.
     outcome          TEXT,
-    work             TEXT    NOT NULL,
+    work             TEXT,
 
     -- Exactly the terminal statuses have ended.
     CHECK ((status >= 3) = (ended_at IS NOT NULL)),
+    CHECK ((status >= 3) = (work IS NULL)),
     CHECK ((outcome IS NULL) = (outcome_kind IS NULL)),
     -- A result completes a task; an error from the work or a failure of our own, never both, fails it.
     CHECK ((status = 3) = (outcome_kind IS 1 OR outcome_kind IS 2)),

@@ -22,12 +22,14 @@ async fn reopening_finds_everything() {
     store.create(new.clone()).await.unwrap();
     let outcome = Outcome::Result { body: Payload::null(), is_error: true, summary: Some("hm".to_owned()) };
     let task = store.apply(new.id, Step::Finish { fence: 1, outcome }, NOW).await.unwrap().task;
+    let running = store.create(new_task(2, 10_000)).await.unwrap();
     let (events, secret) = (store.events(new.id).unwrap(), store.secret("seal").unwrap());
     drop(store);
     assert!(!path.with_extension("db-wal").exists(), "the log is emptied");
     let store = open(&path);
     assert_eq!(store.get(new.id).unwrap(), Some(task));
-    assert_eq!(store.work(new.id).unwrap(), Some(new.work));
+    assert_eq!(store.work(running.id).unwrap(), Some(new.work));
+    assert_eq!(store.open(0, 10).unwrap(), [running]);
     assert_eq!(store.events(new.id).unwrap(), events);
     assert_eq!(store.secret("seal").unwrap(), secret);
 }
