@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use rusqlite::{Connection, hooks::Wal};
 
 use super::failed;
 use super::open::Connections;
-use super::reader::Readers;
+use super::reader::{Commits, Readers};
 use crate::StoreError;
 
 /// Pages of 4 KiB the log grows by between checkpoints: 4 MiB.
@@ -16,6 +16,9 @@ pub(super) const STEP: i32 = 1024;
 
 /// Pages at which the log must be started over even if writes have to wait for that: 64 MiB.
 const LIMIT: i32 = 16 * STEP;
+
+/// How long after the last signal the rest of the log is copied too: with nothing left in it, lookups need not search it.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// How long starting over may wait for readers. Writes wait as long.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -38,6 +41,7 @@ impl Checkpointer {
         connections: &Connections,
         writer: &mut Connection,
         readers: Arc<Readers>,
+        commits: Arc<Commits>,
     ) -> Result<Self, StoreError> {
         let db = connections.checkpointer(PATIENCE)?;
         let (signal, signals) = mpsc::sync_channel(1);
@@ -46,7 +50,7 @@ impl Checkpointer {
             .name("taskgate-checkpoint".to_owned())
             .spawn({
                 let gate = Arc::clone(&gate);
-                move || serve(&db, &signals, &gate, &readers)
+                move || serve(&db, &signals, &Around { gate, readers, commits })
             })
             .map_err(|error| StoreError::Failed(format!("the checkpoints cannot be started: {error}")))?;
         writer.wal_hook(Some(watch(signal))).map_err(failed)?;
@@ -64,7 +68,7 @@ impl Checkpointer {
         let unhooked = writer.wal_hook(None::<fn(&mut Wal, i32) -> rusqlite::Result<()>>);
         if let Err(error) = unhooked.and_then(|()| {
             let _ = self.thread.join();
-            checkpoint(&writer, "PRAGMA wal_checkpoint(TRUNCATE)")
+            checkpoint(&writer, "PRAGMA wal_checkpoint(TRUNCATE)").map(drop)
         }) {
             tracing::warn!(%error, "the last checkpoint failed; the next start makes it");
         }
@@ -87,25 +91,56 @@ fn watch(signal: SyncSender<()>) -> impl FnMut(&mut Wal, i32) -> rusqlite::Resul
     }
 }
 
-fn serve(db: &Connection, signals: &Receiver<()>, gate: &Mutex<()>, readers: &Readers) {
-    while let Ok(()) = signals.recv() {
-        readers.let_go();
-        let relieved = checkpoint(db, "PRAGMA wal_checkpoint(PASSIVE)").and_then(|pages| {
-            if pages <= LIMIT {
-                return Ok(pages);
-            }
-            // The passive one has done most of the copying, so this one holds the writes back briefly.
-            let _closed = gate.lock();
-            readers.let_go();
-            checkpoint(db, "PRAGMA wal_checkpoint(RESTART)")
-        });
+/// Whom a checkpoint has to mind.
+pub(super) struct Around {
+    pub(super) gate: Arc<Mutex<()>>,
+    pub(super) readers: Arc<Readers>,
+    pub(super) commits: Arc<Commits>,
+}
+
+fn serve(db: &Connection, signals: &Receiver<()>, around: &Around) {
+    // Whether the log may hold what the file does not.
+    let mut behind = false;
+    loop {
+        let signal = if behind { signals.recv_timeout(QUIET) } else { signals.recv().map_err(Into::into) };
+        match signal {
+            Ok(()) => behind = true,
+            Err(RecvTimeoutError::Timeout) => behind = false,
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        around.readers.let_go();
+        let relieved = checkpoint(db, "PRAGMA wal_checkpoint(PASSIVE)");
+        // The passive one has done most of the copying, so that what comes now holds the writes back briefly.
+        let relieved = match relieved {
+            Ok(Checkpoint { pages, .. }) if pages > LIMIT => start_over(db, around),
+            other => other,
+        };
         if let Err(error) = relieved {
             tracing::warn!(%error, "a checkpoint failed; the log grows until one succeeds");
         }
     }
 }
 
-/// Makes a checkpoint and returns the length of the log in pages. Being held up by a reader is no error.
-fn checkpoint(db: &Connection, sql: &str) -> rusqlite::Result<i32> {
-    db.query_row(sql, [], |row| row.get(1))
+/// Has the next commit begin the log from its start, while no commit is let through.
+pub(super) fn start_over(db: &Connection, around: &Around) -> rusqlite::Result<Checkpoint> {
+    let _closed = around.gate.lock();
+    // As during a commit no reader stands at a moment: without news it would not leave it while the gate is closed.
+    around.commits.begin();
+    around.readers.let_go();
+    let done = checkpoint(db, "PRAGMA wal_checkpoint(RESTART)");
+    around.commits.end();
+    done
+}
+
+/// What came of a checkpoint.
+#[derive(Debug)]
+pub(super) struct Checkpoint {
+    /// Whether a reader or a writer kept it from doing all it was to do. That is no error.
+    pub(super) held_up: bool,
+    /// The length of the log in pages.
+    pages: i32,
+}
+
+fn checkpoint(db: &Connection, sql: &str) -> rusqlite::Result<Checkpoint> {
+    db.query_row(sql, [], |row| Ok(Checkpoint { held_up: row.get(0)?, pages: row.get(1)? }))
 }

@@ -60,6 +60,12 @@ impl Readers {
         Readers { connections, commits, slots, turn: AtomicUsize::new(0) }
     }
 
+    /// What they go by.
+    #[cfg(test)]
+    pub(super) fn commits(&self) -> &Arc<Commits> {
+        &self.commits
+    }
+
     /// Runs `read` on a connection nobody else is using. It sees every commit that anybody was told of.
     pub(super) fn with<T>(
         &self,

@@ -37,7 +37,7 @@ impl Writer {
         readers: Arc<Readers>,
     ) -> Result<Writer, StoreError> {
         let mut db = connections.writer()?;
-        let checkpointer = Checkpointer::start(connections, &mut db, readers)?;
+        let checkpointer = Checkpointer::start(connections, &mut db, readers, Arc::clone(&commits))?;
         let (jobs, queue) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("taskgate-writer".to_owned())

@@ -4,12 +4,15 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use taskgate_task::{Status, Step};
 
 use super::{NOW, Probe, SqliteStore, file, new_task, open};
+use crate::store::sqlite::checkpoint::{Around, start_over};
+use crate::store::sqlite::open::Connections;
 use crate::{Store, StoreError};
 
 fn pragma(store: &SqliteStore, sql: String) -> i64 {
@@ -166,6 +169,36 @@ async fn nobody_is_taken_back_behind_a_commit() {
         .collect();
     for n in 0..250 {
         store.create(new_task(n, 0)).await.unwrap();
+    }
+    stop.store(true, Ordering::SeqCst);
+    for reader in readers {
+        reader.join().unwrap();
+    }
+}
+
+/// Readers that are asked again and again while no commit comes through do not keep the log from starting over.
+#[tokio::test]
+async fn the_log_starts_over_however_much_is_read() {
+    let (_dir, path) = file();
+    let store = open(&path);
+    let stop = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..3)
+        .map(|_| {
+            let (store, stop) = (store.clone(), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::SeqCst) {
+                    store.open(0, 1).unwrap();
+                }
+            })
+        })
+        .collect();
+    let (readers_of, patience) = (Arc::clone(&store.0.readers), Duration::from_secs(2));
+    let db = Connections::new(&path, patience).checkpointer(patience).unwrap();
+    let around =
+        Around { gate: Arc::default(), commits: Arc::clone(readers_of.commits()), readers: readers_of };
+    for n in 0..20 {
+        store.create(new_task(n, 0)).await.unwrap();
+        assert!(!start_over(&db, &around).unwrap().held_up, "held up after {n}");
     }
     stop.store(true, Ordering::SeqCst);
     for reader in readers {
