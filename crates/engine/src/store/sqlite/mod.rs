@@ -32,8 +32,7 @@ use crate::Feed;
 pub struct SqliteOptions {
     /// The file. It is made, readable by its owner alone, if there is none; so is its directory.
     pub path: PathBuf,
-    /// How many readers can work at the same time, each with about 1 MiB of cache and a mapping of the file's first
-    /// 128 MiB. Opened as they are needed.
+    /// How many readers can work at the same time, each with about 1 MiB of cache. Opened as they are needed.
     pub readers: usize,
     /// How long a statement waits for a lock another connection holds (a backup, an administrator's shell)
     /// before it fails.

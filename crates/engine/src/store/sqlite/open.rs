@@ -13,9 +13,6 @@ const APPLICATION: i32 = 0x7467_6174;
 /// The layouts, oldest first. The file's `user_version` is how many of them it has seen. Released ones never change.
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_tasks.sql")];
 
-/// How many bytes of the file, from its start, a reader maps into memory.
-const MAPPED: i64 = 128 << 20;
-
 /// Makes the connections to one file.
 #[derive(Debug, Clone)]
 pub(super) struct Connections {
@@ -56,9 +53,6 @@ impl Connections {
     /// A connection that can only read.
     pub(super) fn reader(&self) -> Result<Connection, StoreError> {
         let db = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed)?;
-        // A mapped page is read where it is, without a copy, which keeps lookups as fast among a hundred thousand tasks as
-        // among a thousand. The mapping is the system's cache, which it can take back, though it counts as resident.
-        db.pragma_update(None, "mmap_size", MAPPED).map_err(failed)?;
         // A commit empties a reader's cache, so a larger one would rarely pay for its memory.
         db.execute_batch("PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY;").map_err(failed)?;
         Ok(db)
