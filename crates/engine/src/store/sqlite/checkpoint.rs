@@ -115,8 +115,10 @@ fn serve(db: &Connection, signals: &Receiver<()>, around: &Around) {
             Ok(Checkpoint { pages, .. }) if pages > LIMIT => start_over(db, around),
             other => other,
         };
-        if let Err(error) = relieved {
-            tracing::warn!(%error, "a checkpoint failed; the log grows until one succeeds");
+        match relieved {
+            Ok(Checkpoint { held_up: true, pages }) => tracing::debug!(pages, "a checkpoint was held up"),
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "a checkpoint failed; the log grows until one succeeds"),
         }
     }
 }
