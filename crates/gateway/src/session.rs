@@ -13,28 +13,35 @@ use crate::to_client::ToClient;
 
 /// Where messages to the other side are put: one request's stream, a session's general stream, or stdout.
 #[derive(Debug, Clone)]
-pub struct Outlet(mpsc::UnboundedSender<Message>);
+pub struct Outlet(Option<mpsc::UnboundedSender<Message>>);
 
 impl Outlet {
     /// An outlet and its far end.
     pub fn new() -> (Outlet, mpsc::UnboundedReceiver<Message>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (Outlet(sender), receiver)
+        (Outlet(Some(sender)), receiver)
+    }
+
+    /// An outlet that leads nowhere, for what is answered at once.
+    pub const fn nowhere() -> Outlet {
+        Outlet(None)
     }
 
     /// Puts a message on its way; `false` if the stream is gone.
     pub fn send(&self, message: Message) -> bool {
-        self.0.send(message).is_ok()
+        self.0.as_ref().is_some_and(|sender| sender.send(message).is_ok())
     }
 
     /// Whether the stream is gone.
     pub fn is_closed(&self) -> bool {
-        self.0.is_closed()
+        self.0.as_ref().is_none_or(mpsc::UnboundedSender::is_closed)
     }
 
     /// Resolves when the stream is gone.
     pub async fn closed(&self) {
-        self.0.closed().await;
+        if let Some(sender) = &self.0 {
+            sender.closed().await;
+        }
     }
 }
 

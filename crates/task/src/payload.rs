@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 /// Unknown fields, member order and the spelling of numbers survive because nothing is ever re-typed.
 /// Clones share the text.
 #[derive(Debug, Clone)]
-pub struct Payload(Arc<RawValue>);
+pub struct Payload(Arc<Box<RawValue>>);
 
 /// The text is not one JSON value.
 #[derive(Debug, thiserror::Error)]
@@ -18,23 +18,23 @@ pub struct InvalidPayload(#[from] serde_json::Error);
 impl Payload {
     /// Checks that `text` is one JSON value and keeps it.
     pub fn parse(text: String) -> Result<Self, InvalidPayload> {
-        Ok(Payload(Arc::from(RawValue::from_string(text)?)))
+        Ok(Payload(Arc::new(RawValue::from_string(text)?)))
     }
 
     /// Keeps a value that is already known to be JSON.
     pub fn from_raw(raw: &RawValue) -> Self {
-        Payload(Arc::from(raw.to_owned()))
+        Payload(Arc::new(raw.to_owned()))
     }
 
     /// Writes `value` as JSON. Fails only for values that JSON cannot express, such as maps with keys
     /// that are not strings.
     pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Result<Self, InvalidPayload> {
-        Ok(Payload(Arc::from(serde_json::value::to_raw_value(value)?)))
+        Ok(Payload(Arc::new(serde_json::value::to_raw_value(value)?)))
     }
 
     /// JSON `null`.
     pub fn null() -> Self {
-        Payload(Arc::from(RawValue::NULL.to_owned()))
+        Payload(Arc::new(RawValue::NULL.to_owned()))
     }
 
     /// The JSON text.
@@ -58,7 +58,7 @@ impl Eq for Payload {}
 
 impl From<Box<RawValue>> for Payload {
     fn from(raw: Box<RawValue>) -> Self {
-        Payload(Arc::from(raw))
+        Payload(Arc::new(raw))
     }
 }
 

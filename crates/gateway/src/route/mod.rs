@@ -121,14 +121,14 @@ impl Gateway {
         use d2026_07_28::Call;
         let call = d2026_07_28::decode(request.method, &request.params, caller.capabilities());
         match call.map_err(|error| error.to_payload())? {
-            Call::Discover => self.discover(caller).await,
-            Call::ListTools => self.list_tools(caller, request).await,
-            Call::CallTool(call) => self.call_tool(caller, request, call, out).await,
+            Call::Discover => Box::pin(self.discover(caller)).await,
+            Call::ListTools => Box::pin(self.list_tools(caller, request)).await,
+            Call::CallTool(call) => Box::pin(self.call_tool(caller, request, call, out)).await,
             Call::GetTask(id) => self.get_task(caller, id),
-            Call::UpdateTask(id, answers) => self.update_task(caller, id, answers).await,
-            Call::CancelTask(id) => self.cancel_task(caller, id).await,
-            Call::Listen(filter) => self.listen(caller, request, filter, out).await,
-            Call::Relay => self.relay(caller, request, out).await,
+            Call::UpdateTask(id, answers) => Box::pin(self.update_task(caller, id, answers)).await,
+            Call::CancelTask(id) => Box::pin(self.cancel_task(caller, id)).await,
+            Call::Listen(filter) => Box::pin(self.listen(caller, request, filter, out)).await,
+            Call::Relay => Box::pin(self.relay(caller, request, out)).await,
         }
     }
 

@@ -1,19 +1,24 @@
 //! Request metadata headers, and their agreement with the body (2026-07-28, "Server Validation").
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, header};
 use serde_json::value::RawValue;
 use taskgate_wire::header::decode;
 use taskgate_wire::tool::ParamHeader;
 use taskgate_wire::{ErrorCode, Params, RawObject, RpcError, method};
 
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
 /// `MCP-Protocol-Version`, if present and readable.
 pub fn version(headers: &HeaderMap) -> Option<&str> {
-    headers.get("mcp-protocol-version")?.to_str().ok().map(str::trim)
+    headers.get(PROTOCOL_VERSION)?.to_str().ok().map(str::trim)
 }
 
 /// `Mcp-Session-Id`, if present and readable.
 pub fn session_id(headers: &HeaderMap) -> Option<&str> {
-    headers.get("mcp-session-id")?.to_str().ok()
+    headers.get(SESSION_ID)?.to_str().ok()
 }
 
 /// Whether the caller can read an SSE stream. Callers that say nothing can.
@@ -44,8 +49,8 @@ pub fn unknown_session() -> RpcError {
 ///
 /// A widespread client leaves `Mcp-Name` out on `tasks/*`, so there a missing one is accepted, a wrong one never.
 pub fn check(headers: &HeaderMap, name: &str, params: &Params<'_>, version: &str) -> Result<(), RpcError> {
-    require(headers, "MCP-Protocol-Version", version, false)?;
-    require(headers, "Mcp-Method", name, false)?;
+    require(headers, &PROTOCOL_VERSION, "MCP-Protocol-Version", version, false)?;
+    require(headers, &METHOD, "Mcp-Method", name, false)?;
     let (want, optional) = match name {
         method::TOOLS_CALL | method::PROMPTS_GET => (params.name().ok(), false),
         method::RESOURCES_READ => (params.uri().ok(), false),
@@ -55,19 +60,25 @@ pub fn check(headers: &HeaderMap, name: &str, params: &Params<'_>, version: &str
     match want {
         // Without the member the params are wrong, which is told better further on.
         None => Ok(()),
-        Some(want) => require(headers, "Mcp-Name", &want, optional),
+        Some(want) => require(headers, &NAME, "Mcp-Name", &want, optional),
     }
 }
 
-fn require(headers: &HeaderMap, name: &'static str, want: &str, optional: bool) -> Result<(), RpcError> {
-    let mut values = headers.get_all(name).iter();
+fn require(
+    headers: &HeaderMap,
+    header: &HeaderName,
+    name: &str,
+    want: &str,
+    optional: bool,
+) -> Result<(), RpcError> {
+    let mut values = headers.get_all(header).iter();
     let Some(value) = values.next() else {
         return if optional { Ok(()) } else { Err(mismatch(format!("{name} is missing"))) };
     };
     let same = |value: &axum::http::HeaderValue| {
         let Ok(text) = value.to_str() else { return false };
         let text = text.trim_matches([' ', '\t']);
-        if name == "Mcp-Name" { decode(text).is_ok_and(|text| text == want) } else { text == want }
+        if *header == NAME { decode(text).is_ok_and(|text| text == want) } else { text == want }
     };
     if same(value) && values.all(same) {
         Ok(())

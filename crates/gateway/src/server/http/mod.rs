@@ -1,6 +1,7 @@
 //! Streamable HTTP: one endpoint for sessions up to 2025-11-25 and for stateless requests of 2026-07-28.
 
 mod batch;
+mod body;
 mod general;
 mod guard;
 mod headers;

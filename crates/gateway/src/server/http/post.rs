@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use taskgate_wire::jsonrpc::{is_batch, one_line};
 use taskgate_wire::{ErrorCode, Message, Params, RpcError, Version};
 
-use super::{batch, error, guard, headers, in_session, stateless};
+use super::{batch, body, error, guard, headers, in_session, stateless};
 use crate::gateway::Gateway;
 
 /// Takes a message and answers it.
@@ -16,7 +16,7 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
         return refused;
     }
     let limit = gateway.0.settings.max_message;
-    let Ok(bytes) = axum::body::to_bytes(body, limit).await else {
+    let Some(bytes) = body::read(body, limit).await else {
         let message = format!("The message is longer than max_message ({limit} bytes), or broke off");
         return error(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -26,7 +26,7 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
     };
     let text = one_line(&bytes);
     if is_batch(&text)
-        && let Some(answered) = batch::post(&gateway, &headers, &text).await
+        && let Some(answered) = Box::pin(batch::post(&gateway, &headers, &text)).await
     {
         return answered;
     }
@@ -43,7 +43,7 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
             if is_stateless(&headers, &known) {
                 stateless::request(gateway, headers, id, method, params.clone(), &known).await
             } else {
-                in_session::request(gateway, headers, id, method, params).await
+                Box::pin(in_session::request(gateway, headers, id, method, params)).await
             }
         }
         Message::Notification { method, params } => {

@@ -24,14 +24,14 @@ pub async fn request(
         Ok(caller) => caller,
         Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
     };
-    let (out, messages) = Outlet::new();
     // Task verbs are answered at once and never stream: they need no machinery.
     if matches!(method.as_str(), method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL) {
         let request =
             Request { id: &id, method: &method, raw: raw.as_ref(), params: *params, meta: params.meta() };
-        let answered = gateway.answer(&caller, &request, &out).await;
+        let answered = gateway.answer(&caller, &request, &Outlet::nowhere()).await;
         return reply::whole(id, answered, true);
     }
+    let (out, messages) = Outlet::new();
     // A subscription has no other form than a stream, whatever its caller says it can read.
     let can_stream = headers::accepts_stream(&headers) || method == method::LISTEN;
     let keep_alive = gateway.0.settings.keep_alive;
@@ -41,7 +41,9 @@ pub async fn request(
         Box::pin(
             async move { Some(answer(&gateway, &caller, &request_id, &method, raw.as_ref(), &out).await) },
         );
-    reply::Reply { id, run, messages, keep_alive, can_stream, statuses: true }.respond().await
+    let reply = reply::Reply { id, run, messages, keep_alive, can_stream, statuses: true };
+    // Boxed, as are the longer ways below: each request's future is as large as its largest part.
+    Box::pin(reply.respond()).await
 }
 
 /// Everything that must fit before anything runs.
@@ -59,7 +61,7 @@ async fn check(
     if name == method::TOOLS_CALL
         && let Ok(tool) = params.name()
     {
-        headers::check_arguments(headers, &gateway.param_headers(&tool).await, params)?;
+        headers::check_arguments(headers, &Box::pin(gateway.param_headers(&tool)).await, params)?;
     }
     Ok(caller)
 }
