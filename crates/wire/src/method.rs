@@ -50,6 +50,16 @@ pub const SUBSCRIBE: &str = "resources/subscribe";
 pub const UNSUBSCRIBE: &str = "resources/unsubscribe";
 /// `resources/read`
 pub const RESOURCES_READ: &str = "resources/read";
+/// `resources/list`
+pub const RESOURCES_LIST: &str = "resources/list";
+/// `resources/templates/list`
+pub const TEMPLATES_LIST: &str = "resources/templates/list";
+/// `prompts/list`
+pub const PROMPTS_LIST: &str = "prompts/list";
+/// `completion/complete`
+pub const COMPLETE: &str = "completion/complete";
+/// `notifications/roots/list_changed`
+pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
 /// `prompts/get`
 pub const PROMPTS_GET: &str = "prompts/get";
 /// `notifications/tools/list_changed`

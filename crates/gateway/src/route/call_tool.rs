@@ -4,9 +4,10 @@ use taskgate_client::session::Lane;
 use taskgate_engine::InlineCall;
 use taskgate_task::Payload;
 use taskgate_wire::dialect::d2026_07_28::missing_tasks_extension;
-use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, Reply, RpcError, method};
+use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, Reply, RpcError, method, translate};
 
 use super::inline::{Ended, Inline};
+use super::logging;
 use super::parked::ParkedCall;
 use super::tasks::{encode, refusal};
 use super::{Answer, Caller, Request};
@@ -119,6 +120,7 @@ impl Gateway {
             Some(state) => self.resumed(caller, request, &target, &state).await.map_err(rpc)?,
             None => None,
         };
+        let modern = target.upstream.is_stateless_for(caller.is_stateless());
         let mut inline = Inline::new(self, caller, request, out);
         let running = match resumed {
             Some(parked) => {
@@ -134,6 +136,7 @@ impl Gateway {
                     stateless: caller.is_stateless(),
                     capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
                     caller: caller.attribution(request.id),
+                    log_level: logging::wanted(caller, request),
                 };
                 let launch = self.launch(&target, caller.owner().clone(), &work).map_err(rpc)?;
                 inline.relaunch = Some(launch.clone());
@@ -142,8 +145,11 @@ impl Gateway {
         };
         match inline.drive(running, None).await {
             Ended::Answered(answer) if caller.is_stateless() => {
-                answer.map(|result| crate::relay::with_cache_hints(request.method, result))
+                answer.map(|result| translate::with_cache_hints(request.method, result))
             }
+            Ended::Answered(answer) if modern => answer
+                .map(|result| translate::without_cache_hints(request.method, result))
+                .map_err(|error| translate::error_for_session(request.method, error)),
             Ended::Answered(answer) => answer,
             Ended::TooLong(_) => Err(rpc(RpcError::internal("The call ended without an answer"))),
         }
@@ -187,6 +193,7 @@ fn work(caller: &Caller, request: &Request<'_>, target: &Target) -> Result<upstr
         stateless: caller.is_stateless(),
         capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
         caller: caller.attribution(request.id),
+        log_level: logging::wanted(caller, request),
     })
 }
 
