@@ -47,7 +47,8 @@ pub fn with_cache_hints(method: &str, result: Payload) -> Payload {
     let edit = || -> Result<Option<Payload>, InvalidPayload> {
         let mut object = RawObject::parse(result.as_str())?;
         let complete = object.get("resultType").is_none_or(|kind| kind.get() == "\"complete\"");
-        let missing: Vec<_> = CACHE_HINTS.into_iter().filter(|(name, _)| object.get(name).is_none()).collect();
+        let missing: Vec<_> =
+            CACHE_HINTS.into_iter().filter(|(name, _)| object.get(name).is_none()).collect();
         if !complete || missing.is_empty() {
             return Ok(None);
         }

@@ -35,7 +35,9 @@ pub(super) fn stamp(
                 put(&mut meta, meta::CLIENT_CAPABILITIES, (*capabilities).to_owned());
             }
             Stamp::Legacy => {
-                for key in [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL] {
+                for key in
+                    [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL]
+                {
                     meta.remove(key);
                 }
             }

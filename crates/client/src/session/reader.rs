@@ -132,7 +132,7 @@ fn hear(shared: &Arc<Shared>, method: String, params: Option<Payload>) {
                 return mailbox.push(CallEvent::Notification { method, params: Some(params) });
             }
             let only = (method == method::LOG_MESSAGE)
-                .then(|| shared.table.lock().only().map(|entry| entry.mailbox.clone()))
+                .then(|| shared.table.lock().logging().map(|entry| entry.mailbox.clone()))
                 .flatten();
             match only {
                 Some(mailbox) => mailbox.push(CallEvent::Log(params)),

@@ -4,7 +4,7 @@ use taskgate_client::session::Lane;
 use taskgate_engine::InlineCall;
 use taskgate_task::Payload;
 use taskgate_wire::dialect::d2026_07_28::missing_tasks_extension;
-use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, Reply, RpcError, method, translate};
+use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, Reply, RpcError, method};
 
 use super::inline::{Ended, Inline};
 use super::logging;
@@ -144,13 +144,7 @@ impl Gateway {
             }
         };
         match inline.drive(running, None).await {
-            Ended::Answered(answer) if caller.is_stateless() => {
-                answer.map(|result| translate::with_cache_hints(request.method, result))
-            }
-            Ended::Answered(answer) if modern => answer
-                .map(|result| translate::without_cache_hints(request.method, result))
-                .map_err(|error| translate::error_for_session(request.method, error)),
-            Ended::Answered(answer) => answer,
+            Ended::Answered(answer) => super::in_words_of(caller, request.method, modern, answer),
             Ended::TooLong(_) => Err(rpc(RpcError::internal("The call ended without an answer"))),
         }
     }

@@ -71,7 +71,8 @@ pub fn instructions(all: &[(&str, LaneDescription)]) -> Option<Box<RawValue>> {
         [] => None,
         [(_, raw, _)] => Some(raw.clone()),
         several => {
-            let parts: Vec<String> = several.iter().map(|(name, _, text)| format!("{name}:\n{text}")).collect();
+            let parts: Vec<String> =
+                several.iter().map(|(name, _, text)| format!("{name}:\n{text}")).collect();
             to_raw_value(&parts.join("\n\n")).ok()
         }
     }
@@ -90,8 +91,12 @@ mod tests {
     #[test]
     fn what_one_can_all_can() {
         let all = [
-            said(r#"{"resources":{"subscribe":false},"tasks":{},"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{"n":1.0}}}"#),
-            said(r#"{"resources":{"subscribe":true,"listChanged":true,"x":1},"logging":{},"extensions":{"c/d":{}}}"#),
+            said(
+                r#"{"resources":{"subscribe":false},"tasks":{},"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{"n":1.0}}}"#,
+            ),
+            said(
+                r#"{"resources":{"subscribe":true,"listChanged":true,"x":1},"logging":{},"extensions":{"c/d":{}}}"#,
+            ),
             said(r#"{"resources":{"listChanged":false},"experimental":{"e":{}},"logging":7}"#),
             said("[]"),
         ];
@@ -105,7 +110,8 @@ mod tests {
                 "extensions": {"a/b": {"n": 1.0}, "c/d": {}},
             })
         );
-        let ours = super::merged(&[said(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#)]).expect("JSON");
+        let ours =
+            super::merged(&[said(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#)]).expect("JSON");
         assert!(ours.is_empty());
     }
 }

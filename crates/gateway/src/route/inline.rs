@@ -139,7 +139,8 @@ impl<'a> Inline<'a> {
         Ok(self.gateway.0.parked.keep(parked))
     }
 
-    fn outcome(&self, outcome: Outcome) -> Answer {
+    /// What the caller gets of an end.
+    pub fn outcome(&self, outcome: Outcome) -> Answer {
         match outcome {
             // Codes of earlier versions must not be used in 2026-07-28.
             Outcome::Error { body, .. } if self.caller.is_stateless() => {
@@ -158,7 +159,7 @@ impl<'a> Inline<'a> {
     }
 
     /// Only a caller that gave a token hears of progress, and under its own token.
-    fn pass_progress(&self, raw: &Payload) {
+    pub fn pass_progress(&self, raw: &Payload) {
         let Some(token) = self.request.meta.progress_token else { return };
         let params = RawObject::parse(raw.as_str()).and_then(|mut params| {
             params.set("progressToken", token.to_owned());
@@ -171,7 +172,7 @@ impl<'a> Inline<'a> {
     }
 
     /// Only what the caller wants to hear of: the upstream may say more than that, for the sake of others.
-    fn pass_log(&self, raw: Payload) {
+    pub fn pass_log(&self, raw: Payload) {
         if logging::wants(self.caller, self.request, &raw) {
             self.out
                 .send(Message::Notification { method: method::LOG_MESSAGE.to_owned(), params: Some(raw) });

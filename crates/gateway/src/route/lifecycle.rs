@@ -79,9 +79,11 @@ impl Gateway {
 
     /// What the upstreams say of themselves, those that are down what they said last.
     pub(super) async fn describe(&self, stateless: bool) -> Described<'_> {
-        let asked = self.0.upstreams.iter().map(|upstream| async move {
-            Some((upstream.name(), upstream.described(stateless).await?))
-        });
+        let asked = self
+            .0
+            .upstreams
+            .iter()
+            .map(|upstream| async move { Some((upstream.name(), upstream.described(stateless).await?)) });
         let said: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
         Described { instructions: capabilities::instructions(&said), said }
     }

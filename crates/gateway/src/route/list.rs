@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use serde_json::value::{RawValue, to_raw_value};
-use taskgate_task::{InvalidPayload, Payload};
+use taskgate_client::session::{CallEvent, CallOptions, Lane};
+use taskgate_task::{InvalidPayload, Outcome, Payload};
 use taskgate_wire::tool::{self, TaskSupport, ToolFacts};
 use taskgate_wire::{Dialect, ListKind, RawObject, RpcError};
 
+use super::call_tool::without_tasks;
 use super::cursor::Cursor;
+use super::inline::Inline;
 use super::{Answer, Caller, Request};
-use crate::gateway::{Gateway, Target};
+use crate::gateway::Gateway;
 use crate::policy::TaskMode;
 use crate::session::Outlet;
 use crate::upstream::{Catalog, Hints, Known, State, Upstream, declares, lane};
@@ -45,7 +48,7 @@ impl Gateway {
         request: &Request<'_>,
         out: &Outlet,
     ) -> Answer {
-        let answer = self.pass_on(caller, request, Target::plain(upstream.clone()), out).await?;
+        let answer = self.page(upstream, caller, request, out).await?;
         let untouched = kind != ListKind::Tools && !(kind.has_names() && upstream.spec().prefix.is_some());
         if untouched {
             return Ok(answer);
@@ -53,6 +56,40 @@ impl Gateway {
         self.edit_page(kind, upstream, caller, &answer).map_err(|error| {
             RpcError::internal(format!("{} of the server: {error}", kind.method())).to_payload()
         })
+    }
+
+    /// One page as the upstream has it, in the words of the caller's era. A list is no work: it is also answered while the
+    /// gateway shuts down.
+    async fn page(
+        &self,
+        upstream: &Arc<Upstream>,
+        caller: &Caller,
+        request: &Request<'_>,
+        out: &Outlet,
+    ) -> Answer {
+        let session = upstream.session().await.map_err(|error| error.to_payload())?;
+        let options = CallOptions {
+            owner: Some(caller.attribution(request.id)),
+            capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
+            client_info: None,
+        };
+        let lane = lane(&session, caller.is_stateless());
+        let mut call = session.call(lane, request.method, request.raw.map(Payload::as_raw), options);
+        let inline = Inline::new(self, caller, request, out);
+        let outcome = loop {
+            match call.next().await {
+                CallEvent::Progress(raw) => inline.pass_progress(&raw),
+                CallEvent::Log(raw) => inline.pass_log(raw),
+                CallEvent::Done(outcome) => break outcome.map_err(super::failed),
+                // Nothing is asked for a list. Let go of, the question finds the call it is meant for, or is refused.
+                _ => {}
+            }
+        };
+        let outcome = match outcome {
+            Ok(body) => Outcome::Result { body, is_error: false, summary: None },
+            Err(body) => Outcome::Error { body, summary: String::new() },
+        };
+        super::in_words_of(caller, request.method, matches!(lane, Lane::Modern(_)), inline.outcome(outcome))
     }
 
     fn edit_page(

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use taskgate_client::session::CallFailure;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
-use taskgate_wire::{Capabilities, Dialect, Id, ListKind, Meta, Params, RpcError};
+use taskgate_wire::{Capabilities, Dialect, Id, ListKind, Meta, Params, RpcError, translate};
 
 use crate::gateway::Gateway;
 use crate::session::{Outlet, Session};
@@ -174,6 +174,18 @@ impl Gateway {
 /// `{}`.
 fn empty() -> Payload {
     Payload::parse("{}".to_owned()).unwrap_or_else(|_| Payload::null())
+}
+
+/// An answer with what the caller's era demands, and without what only the upstream's knows. `modern` says whether that is
+/// 2026-07-28.
+fn in_words_of(caller: &Caller, method: &str, modern: bool, answer: Answer) -> Answer {
+    match (caller.is_stateless(), modern) {
+        (true, _) => answer.map(|result| translate::with_cache_hints(method, result)),
+        (false, true) => answer
+            .map(|result| translate::without_cache_hints(method, result))
+            .map_err(|error| translate::error_for_session(method, error)),
+        (false, false) => answer,
+    }
 }
 
 /// Why a call of ours has no result, as an error object.

@@ -21,7 +21,9 @@ impl Gateway {
     pub(crate) async fn subscribe(&self, session: &Arc<Session>, request: &Request<'_>) -> Answer {
         let uri = request.params.uri().map_err(|error| error.to_payload())?;
         if session.subscriptions() >= MOST_SUBSCRIPTIONS {
-            let text = format!("A session subscribes to at most {MOST_SUBSCRIPTIONS} resources: unsubscribe from some");
+            let text = format!(
+                "A session subscribes to at most {MOST_SUBSCRIPTIONS} resources: unsubscribe from some"
+            );
             return Err(RpcError::invalid_params(text).to_payload());
         }
         let params = request.raw.cloned().unwrap_or_else(super::empty);
@@ -48,7 +50,9 @@ impl Gateway {
             // Others' subscriptions are not the client's to end.
             None if self.0.upstreams.iter().any(|upstream| upstream.is_held(&uri)) => Ok(super::empty()),
             // A server of 2026-07-28 has no such request, and there is nothing to end.
-            None if self.0.upstreams.iter().all(|upstream| upstream.is_stateless_for(false)) => Ok(super::empty()),
+            None if self.0.upstreams.iter().all(|upstream| upstream.is_stateless_for(false)) => {
+                Ok(super::empty())
+            }
             None => self.relay_to_its_upstream(caller, request, out).await,
         }
     }
@@ -91,9 +95,9 @@ pub fn concerns<'a>(change: &Change, mut subscribed: impl Iterator<Item = &'a st
 
 /// Whether a subscription to a resource is one to this resource: the same, or a part of it, which servers may name instead.
 fn covers(subscribed: &str, updated: &str) -> bool {
-    updated.strip_prefix(subscribed).is_some_and(|rest| {
-        rest.is_empty() || subscribed.ends_with('/') || rest.starts_with(['/', '?', '#'])
-    })
+    updated
+        .strip_prefix(subscribed)
+        .is_some_and(|rest| rest.is_empty() || subscribed.ends_with('/') || rest.starts_with(['/', '?', '#']))
 }
 
 /// The params of a `resources/subscribe` for a URI.

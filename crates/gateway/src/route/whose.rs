@@ -141,7 +141,8 @@ impl Gateway {
     fn everyone(&self) -> Whose {
         let certain = self.0.upstreams.len() == 1;
         let candidates = self.0.upstreams.iter();
-        let candidates = candidates.map(|upstream| Candidate { upstream: upstream.clone(), certain }).collect();
+        let candidates =
+            candidates.map(|upstream| Candidate { upstream: upstream.clone(), certain }).collect();
         Whose { candidates, params: None }
     }
 
@@ -150,7 +151,8 @@ impl Gateway {
         let name: String = name.chars().take(120).collect();
         let down = self.0.upstreams.iter().filter(|upstream| !matches!(upstream.state(), State::Up(_)));
         let down: Vec<String> = down.map(|upstream| format!("{:?}", upstream.name())).collect();
-        let hint = if down.is_empty() { String::new() } else { format!(" (not available: {})", down.join(", ")) };
+        let hint =
+            if down.is_empty() { String::new() } else { format!(" (not available: {})", down.join(", ")) };
         RpcError::invalid_params(format!("Unknown {what}: {name}{hint}"))
     }
 }

@@ -63,12 +63,13 @@ impl Catalog {
         let pages = async {
             let mut cursor = None;
             for page in 0..MOST_PAGES {
-                let Some(answer) = fetch_page(session, lane, kind, cursor.as_deref(), page == 0).await? else {
+                let Some(answer) = fetch_page(session, lane, kind, cursor.as_deref(), page == 0).await?
+                else {
                     break;
                 };
-                cursor = catalog
-                    .add_page(kind, page == 0, &answer)
-                    .map_err(|error| RpcError::internal(format!("{} of the server: {error}", kind.method())))?;
+                cursor = catalog.add_page(kind, page == 0, &answer).map_err(|error| {
+                    RpcError::internal(format!("{} of the server: {error}", kind.method()))
+                })?;
                 if cursor.is_none() {
                     break;
                 }

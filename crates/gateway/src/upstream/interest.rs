@@ -210,7 +210,8 @@ impl Follow {
             if name == method::LISTEN_ACKNOWLEDGED {
                 let honoured = params.as_ref().is_some_and(|params| names_resource(params, &self.uri));
                 self.answered(if honoured {
-                    Payload::from_value(&json!({})).map_err(|error| RpcError::internal(error.to_string()).to_payload())
+                    Payload::from_value(&json!({}))
+                        .map_err(|error| RpcError::internal(error.to_string()).to_payload())
                 } else {
                     let text = "The resource does not exist or cannot be subscribed to";
                     let error = RpcError::new(ErrorCode::InvalidParams, text);
@@ -232,7 +233,8 @@ impl Follow {
         match failure {
             CallFailure::Rpc(error) => error,
             other => {
-                let name = self.upstream.upgrade().map(|upstream| upstream.name().to_owned()).unwrap_or_default();
+                let name =
+                    self.upstream.upgrade().map(|upstream| upstream.name().to_owned()).unwrap_or_default();
                 RpcError::internal(format!("The server {name:?} is not available: {other}")).to_payload()
             }
         }

@@ -32,7 +32,9 @@ pub async fn keep_listening(
             }
         };
         match ended {
-            Err(failure @ (CallFailure::Closed(_) | CallFailure::Params(_) | CallFailure::Taken)) => return failure,
+            Err(failure @ (CallFailure::Closed(_) | CallFailure::Params(_) | CallFailure::Taken)) => {
+                return failure;
+            }
             Err(failure) if !confirmed => return failure,
             _ => {}
         }

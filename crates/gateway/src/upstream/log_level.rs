@@ -39,10 +39,12 @@ impl Upstream {
         match lane {
             // There each request says what it wants.
             Lane::Modern(_) => Some(to_payload(&json!({}))),
-            Lane::Legacy(_) => Some(ask(&session, lane, level, params).await.map_err(|failure| match failure {
-                CallFailure::Rpc(error) => error,
-                other => RpcError::internal(other.to_string()).to_payload(),
-            })),
+            Lane::Legacy(_) => {
+                Some(ask(&session, lane, level, params).await.map_err(|failure| match failure {
+                    CallFailure::Rpc(error) => error,
+                    other => RpcError::internal(other.to_string()).to_payload(),
+                }))
+            }
         }
     }
 

@@ -160,7 +160,8 @@ async fn subscribe(upstream: &Weak<Upstream>, session: &Session) {
     if let lane @ Lane::Modern(_) = lane(session, true)
         && let Some(filter) = changing_lists(session, lane)
     {
-        let failure = keep_listening(session, lane, &filter, |method, params| pass_on(upstream, method, params)).await;
+        let failure =
+            keep_listening(session, lane, &filter, |method, params| pass_on(upstream, method, params)).await;
         tracing::debug!(%failure, "the subscription to changed lists has ended");
     }
     std::future::pending().await
