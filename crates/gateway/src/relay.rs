@@ -5,7 +5,7 @@ use taskgate_wire::{ErrorCode, ListKind, Params, RpcError, method, translate};
 
 use crate::gateway::{Gateway, Target};
 use crate::route::{Answer, Caller, Request};
-use crate::session::{Outlet, Session};
+use crate::session::Outlet;
 use crate::upstream::{State, is_method_not_found};
 
 impl Gateway {
@@ -56,11 +56,11 @@ impl Gateway {
         Err(none.error(request.method))
     }
 
-    /// Passes on what a session's client says without wanting an answer. What belongs to this hop only ends here.
-    pub(crate) fn pass_notification(&self, session: &Session, method: &str, params: Option<&Payload>) {
+    /// Passes on what a client says without wanting an answer. What belongs to this hop only ends here.
+    pub(crate) fn pass_notification(&self, method: &str, params: Option<&Payload>) {
         let ours = [method::CANCELLED, method::INITIALIZED, method::PROGRESS].contains(&method)
             || method.starts_with("notifications/tasks");
-        if ours || session.negotiated().is_none() {
+        if ours {
             return;
         }
         for upstream in &self.0.upstreams {

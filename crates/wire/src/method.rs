@@ -42,6 +42,11 @@ pub const ELICIT: &str = "elicitation/create";
 pub const SAMPLE: &str = "sampling/createMessage";
 /// `roots/list`
 pub const ROOTS_LIST: &str = "roots/list";
+/// Whether a request of a server asks for input, in a way that every version knows. Others concern only a server and a
+/// client that know them.
+pub fn is_question(method: &str) -> bool {
+    matches!(method, ELICIT | SAMPLE | ROOTS_LIST)
+}
 /// `logging/setLevel`
 pub const SET_LEVEL: &str = "logging/setLevel";
 /// `resources/subscribe`

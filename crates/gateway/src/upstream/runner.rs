@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use taskgate_client::session::{CallEvent, CallFailure, CallOptions, Lane, Session};
 use taskgate_engine::{Ending, Report, Runner, Work};
 use taskgate_task::{InvalidPayload, Outcome, Payload, Question, Round};
-use taskgate_wire::{Capabilities, LogLevel, RawObject, RpcError, meta};
+use taskgate_wire::{Capabilities, LogLevel, RawObject, RpcError, meta, method};
 
 use super::asking::Asking;
 use super::{Upstream, lane};
@@ -121,6 +121,11 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
                 CallEvent::Progress(raw) => report.progress(progress_line(&raw), raw),
                 CallEvent::Log(raw) => report.log(raw),
                 CallEvent::Question(question) => {
+                    if !method::is_question(&question.method) && (report.is_task() || request.stateless) {
+                        // There is no way to put it to such a caller.
+                        question.reply.refuse(RpcError::method_not_found(&question.method).to_payload());
+                        continue;
+                    }
                     if report.is_task() && let Err(missing) = able.allow(&question.method) {
                         // Nobody who holds the handle could answer it, and it must not be sent to them.
                         let why = format!("The client did not declare {missing}");

@@ -272,7 +272,14 @@ async fn every_request_has_progress_and_can_be_cancelled() {
         let (modern, old) = (Modern::new(&server), Old::open(&server).await);
         let mut pipe = Pipe::open(&server.gateway).await;
         let mut cancelled = 0;
-        for method in ["prompts/list", "prompts/get", "resources/read", "completion/complete", "custom/any"] {
+        for method in [
+            "tools/list",
+            "prompts/list",
+            "prompts/get",
+            "resources/read",
+            "completion/complete",
+            "custom/any",
+        ] {
             let steps = json!([{"progress": {"progress": 1, "x": 1.5}}, {"wait": method}]);
             let target = if method == "resources/read" { "uri" } else { "name" };
             let params = |token: &Value| {
@@ -324,4 +331,22 @@ async fn every_request_has_progress_and_can_be_cancelled() {
         }
         assert_eq!(board.running(), 0);
     }
+}
+
+/// A request that only a server and its client know reaches a client in a session, and its answer the server; where there is
+/// no way to put it to the caller, the server hears that nobody knows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_servers_own_requests_reach_a_session() {
+    let board = board(Era::Session);
+    let server = serve(&board).await;
+    let steps = json!([{"ask": [{"method": "custom/question", "params": {"n": 1, "x": {"y": 1.5}}}]}, {"answers": null}]);
+    let mut pipe = Pipe::open(&server.gateway).await;
+    let call = json!({"name": "never", "arguments": {"steps": steps}});
+    let id = pipe.begin("tools/call", call.clone()).await;
+    let asked = pipe.find(|message| message["method"] == "custom/question").await;
+    assert_eq!(asked["params"], json!({"n": 1, "x": {"y": 1.5}}));
+    pipe.respond(&asked["id"], json!({"own": [1]})).await;
+    assert_eq!(pipe.answer(id).await.text(), r#"[{"own":[1]}]"#);
+    let answer = pipe.ask_modern("tools/call", call).await;
+    assert!(answer.text().contains("-32601"), "{}", answer.raw);
 }

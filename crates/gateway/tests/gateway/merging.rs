@@ -246,6 +246,10 @@ async fn custom_methods_find_their_server() {
     two.until("the notifications", |board| !board.heard("notifications/roots/list_changed").is_empty()).await;
     assert_eq!(two.heard("notifications/custom")[0]["params"], json!({"n": 1}));
     assert!(two.heard("notifications/initialized").len() <= 1, "its own handshake only");
+    let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "notifications/custom")];
+    let body = json!({"jsonrpc": "2.0", "method": "notifications/custom", "params": {"n": 2}}).to_string();
+    assert_eq!(crate::harness::http::send(server.addr, "POST", &headers, body.as_bytes()).await.status, 202);
+    two.until("the second one", |board| board.heard("notifications/custom").len() == 2).await;
     two.say("notifications/custom/back", Some(json!({"n": 2}))).await;
     let told = pipe.find(|message| message["method"] == "notifications/custom/back").await;
     assert_eq!(told["params"], json!({"n": 2}));
