@@ -1,18 +1,19 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use taskgate_engine::{Engine, Launch};
 use taskgate_task::{Owner, Payload, TaskId, WorkClass};
 use taskgate_wire::tool::{ParamHeader, ToolFacts};
-use taskgate_wire::{RpcError, method};
+use taskgate_wire::{ListKind, RpcError, method};
 use tokio::sync::{Notify, watch};
 
 use crate::builder::GatewayBuilder;
 use crate::policy::{Settings, ToolPolicy};
-use crate::route::Parked;
+use crate::route::{Levels, Parked};
 use crate::server::Sessions;
-use crate::upstream::{McpRunner, Request, Upstream};
+use crate::upstream::{Catalog, Known, McpRunner, Request, Upstream};
 
 /// The gateway: upstreams, engine and the servers in front of them. Cheap to clone.
 #[derive(Clone)]
@@ -24,6 +25,7 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) sessions: Sessions,
     pub(crate) parked: Parked,
+    pub(crate) levels: Levels,
     /// Questions that are out on some stream: each is asked once at a time, whoever could ask it.
     pub(crate) asking: Mutex<HashSet<(TaskId, String)>>,
     /// One of them is no longer out, so that someone else may ask it.
@@ -43,6 +45,14 @@ pub(crate) struct Target {
     pub(crate) policy: ToolPolicy,
 }
 
+impl Target {
+    /// An upstream, for what is no tool.
+    pub(crate) fn plain(upstream: Arc<Upstream>) -> Self {
+        let facts = ToolFacts { name: String::new(), repeatable: false, headers: Vec::new() };
+        Target { upstream, name: String::new(), facts, policy: ToolPolicy::never() }
+    }
+}
+
 impl Gateway {
     /// Starts putting a gateway together.
     pub fn builder() -> GatewayBuilder {
@@ -56,6 +66,7 @@ impl Gateway {
             settings,
             sessions: Sessions::default(),
             parked: Parked::default(),
+            levels: Levels::default(),
             asking: Mutex::default(),
             asking_freed: Notify::new(),
             shutdown: watch::Sender::new(false),
@@ -121,19 +132,38 @@ impl Gateway {
         });
     }
 
-    /// The name under which a caller sees a tool: with the configured prefix, or with the upstream's name where an
-    /// earlier upstream has the same name.
-    pub(crate) fn public_name(&self, upstream: &Upstream, tool: &str) -> Option<String> {
+    /// The name under which a caller sees a tool or a prompt, if it is not the upstream's own: with the configured prefix, or
+    /// with the upstream's name where another upstream has the same name.
+    pub(crate) fn public_name(&self, kind: ListKind, upstream: &Upstream, own: &str) -> Option<String> {
+        if !kind.has_names() {
+            return None;
+        }
         if let Some(prefix) = &upstream.spec().prefix {
-            return Some(format!("{prefix}_{tool}"));
+            return Some(format!("{prefix}_{own}"));
         }
         let clash = self.0.upstreams.len() > 1
             && self.0.upstreams.iter().any(|other| {
                 other.name() != upstream.name()
                     && other.spec().prefix.is_none()
-                    && other.catalog().find(tool).is_some()
+                    && other.catalog(kind).find(own).is_some()
             });
-        clash.then(|| format!("{}_{tool}", upstream.name()))
+        clash.then(|| format!("{}_{own}", upstream.name()))
+    }
+
+    /// What a caller means by a name, if this upstream has it.
+    pub(crate) fn find_known<'a>(
+        &self,
+        kind: ListKind,
+        upstream: &Upstream,
+        catalog: &'a Catalog,
+        name: &str,
+    ) -> Option<&'a Known> {
+        let of = |own: &str| {
+            let known = catalog.find(own)?;
+            (self.public_name(kind, upstream, own).as_deref().unwrap_or(own) == name).then_some(known)
+        };
+        let prefix = upstream.spec().prefix.as_deref().unwrap_or(upstream.name());
+        of(name).or_else(|| of(name.strip_prefix(prefix)?.strip_prefix('_')?))
     }
 
     /// Finds a tool by the name a caller uses.
@@ -142,11 +172,12 @@ impl Gateway {
             return Ok(target);
         }
         // It may be new, or its upstream may still be starting.
-        for upstream in &self.0.upstreams {
-            if let Err(error) = upstream.refresh_tools().await {
+        let refreshed = self.0.upstreams.iter().map(|upstream| async {
+            if let Err(error) = upstream.refresh(ListKind::Tools).await {
                 tracing::debug!(upstream = upstream.name(), %error, "cannot list tools");
             }
-        }
+        });
+        join_all(refreshed).await;
         if let Some(target) = self.look_up(name) {
             return Ok(target);
         }
@@ -154,7 +185,7 @@ impl Gateway {
             // A single upstream that is down is the reason, not the tool's name.
             only.session().await?;
         }
-        Err(RpcError::invalid_params(format!("Unknown tool: {}", name.chars().take(120).collect::<String>())))
+        Err(self.unknown("tool", name))
     }
 
     /// The headers a 2026-07-28 caller of this tool mirrors its arguments into. A tool that is not known yet is looked
@@ -165,19 +196,13 @@ impl Gateway {
 
     fn look_up(&self, name: &str) -> Option<Target> {
         self.0.upstreams.iter().find_map(|upstream| {
-            let catalog = upstream.catalog();
-            let of = |own: &str| {
-                catalog
-                    .find(own)
-                    .filter(|_| self.public_name(upstream, own).as_deref().unwrap_or(own) == name)
-            };
-            let prefix = upstream.spec().prefix.as_deref().unwrap_or(upstream.name());
-            let known = of(name).or_else(|| of(name.strip_prefix(prefix)?.strip_prefix('_')?))?;
+            let catalog = upstream.catalog(ListKind::Tools);
+            let known = self.find_known(ListKind::Tools, upstream, &catalog, name)?;
             Some(Target {
                 upstream: upstream.clone(),
-                name: known.facts.name.clone(),
-                facts: known.facts.clone(),
-                policy: upstream.spec().policy_of(&known.facts.name).clone(),
+                name: known.key.clone(),
+                facts: known.facts.clone()?,
+                policy: upstream.spec().policy_of(&known.key).clone(),
             })
         })
     }

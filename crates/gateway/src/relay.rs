@@ -1,79 +1,112 @@
 //! Whatever is not a task, passed on unchanged to the upstream that has the feature.
 
-use std::sync::Arc;
-
 use taskgate_task::Payload;
-use taskgate_wire::tool::ToolFacts;
-use taskgate_wire::{RawObject, RpcError, method};
+use taskgate_wire::{ErrorCode, ListKind, Params, RpcError, method, translate};
 
 use crate::gateway::{Gateway, Target};
-use crate::policy::ToolPolicy;
 use crate::route::{Answer, Caller, Request};
 use crate::session::Outlet;
-use crate::upstream::{Upstream, lane};
+use crate::upstream::{State, is_method_not_found};
 
 impl Gateway {
     /// Passes a request on and its answer back. Questions of the upstream are put to the caller on the way.
     pub(crate) async fn relay(&self, caller: &Caller, request: &Request<'_>, out: &Outlet) -> Answer {
-        let upstream =
-            self.upstream_for(request.method, caller.is_stateless()).await.map_err(|e| e.to_payload())?;
-        let target = Target {
-            upstream,
-            name: String::new(),
-            facts: ToolFacts { name: String::new(), repeatable: false, headers: Vec::new() },
-            policy: ToolPolicy::never(),
-        };
-        let answer = self.pass_on(caller, request, target, out).await;
-        if let (Ok(_), Caller::Session(session), Ok(uri)) = (&answer, caller, request.params.uri()) {
+        if let Some(kind) = ListKind::of(request.method) {
+            return self.list(kind, caller, request, out).await;
+        }
+        if let Caller::Session(session) = caller {
             match request.method {
-                method::SUBSCRIBE => session.subscribe(&uri, true),
-                method::UNSUBSCRIBE => session.subscribe(&uri, false),
+                method::SUBSCRIBE => return self.subscribe(session, request).await,
+                method::UNSUBSCRIBE => return self.unsubscribe(session, caller, request, out).await,
+                method::SET_LEVEL => return self.set_level(session, request).await,
                 _ => {}
             }
         }
-        answer
+        self.relay_to_its_upstream(caller, request, out).await
     }
 
-    /// The first upstream that declares the feature a method belongs to; a single upstream gets everything.
-    async fn upstream_for(&self, method: &str, stateless: bool) -> Result<Arc<Upstream>, RpcError> {
-        if let [only] = &*self.0.upstreams {
-            return Ok(only.clone());
-        }
-        let feature = match method.split('/').next() {
-            Some("prompts") => "prompts",
-            Some("resources") => "resources",
-            Some("completion") => "completions",
-            Some("logging") => "logging",
-            _ => return Err(RpcError::method_not_found(method)),
+    /// Asks whoever may answer, one after the other, until one does: an answer that says "not mine" leaves nothing behind.
+    pub(crate) async fn relay_to_its_upstream(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+        out: &Outlet,
+    ) -> Answer {
+        let rpc = |error: RpcError| error.to_payload();
+        let whose = self.whose(request).await.map_err(rpc)?;
+        let params = match &whose.params {
+            Some(edited) => Params::parse(Some(edited)).map_err(rpc)?,
+            None => request.params,
         };
-        for upstream in &self.0.upstreams {
-            let Ok(session) = upstream.session().await else { continue };
-            let declared = session.server().of(lane(&session, stateless)).is_some_and(|said| {
-                RawObject::parse(said.capabilities.as_str()).is_ok_and(|all| all.get(feature).is_some())
-            });
-            if declared {
-                return Ok(upstream.clone());
+        let request = Request { raw: whose.params.as_ref().or(request.raw), params, ..*request };
+        let mut none = NoAnswer::default();
+        for candidate in whose.candidates {
+            if !candidate.certain
+                && let Err(error) = candidate.upstream.session().await
+            {
+                none.unavailable(error.to_payload());
+                continue;
+            }
+            let target = Target::plain(candidate.upstream);
+            match self.pass_on(caller, &request, target, out).await {
+                Err(error) if is_not_mine(request.method, &error) => none.refused(error),
+                answer => return answer,
             }
         }
-        Err(RpcError::method_not_found(method))
+        Err(none.error(request.method))
+    }
+
+    /// Passes on what a client says without wanting an answer. What belongs to this hop only ends here.
+    pub(crate) fn pass_notification(&self, method: &str, params: Option<&Payload>) {
+        let ours = [method::CANCELLED, method::INITIALIZED, method::PROGRESS].contains(&method)
+            || method.starts_with("notifications/tasks");
+        if ours {
+            return;
+        }
+        for upstream in &self.0.upstreams {
+            let State::Up(connection) = upstream.state() else { continue };
+            // 2026-07-28 has no such notification: there roots are asked for when they are needed.
+            if method != method::ROOTS_CHANGED || connection.lanes().legacy.is_some() {
+                connection.notify(method, params.cloned());
+            }
+        }
     }
 }
 
-/// Members that 2026-07-28 demands of cacheable results and earlier versions do not know.
-pub(crate) fn with_cache_hints(method: &str, result: Payload) -> Payload {
-    let cacheable =
-        matches!(method, "prompts/list" | "resources/list" | "resources/templates/list" | "resources/read");
-    let edit = || {
-        let mut object = RawObject::parse(result.as_str()).ok()?;
-        if object.get("resultType").is_some_and(|kind| kind.get() != "\"complete\"") {
-            return None;
+/// Why nobody answered so far.
+#[derive(Default)]
+pub(crate) struct NoAnswer {
+    refused: Option<Payload>,
+    unavailable: Option<Payload>,
+}
+
+impl NoAnswer {
+    /// An upstream said that this is not its own.
+    pub(crate) fn refused(&mut self, error: Payload) {
+        // A word about what was asked for says more than that somebody does not know the method.
+        if self.refused.as_ref().is_none_or(is_method_not_found) {
+            self.refused = Some(error);
         }
-        for (name, value) in [("ttlMs", "0"), ("cacheScope", "\"private\"")] {
-            if object.get(name).is_none() {
-                object.set(name, serde_json::from_str(value).ok()?);
-            }
-        }
-        object.to_payload().ok()
-    };
-    if cacheable { edit().unwrap_or(result) } else { result }
+    }
+
+    /// An upstream cannot be asked.
+    pub(crate) fn unavailable(&mut self, error: Payload) {
+        self.unavailable.get_or_insert(error);
+    }
+
+    /// The error to answer with. As long as somebody could not be asked, it is not known that nobody has it.
+    pub(crate) fn error(self, method: &str) -> Payload {
+        let none = || RpcError::method_not_found(method).to_payload();
+        self.unavailable.or(self.refused).unwrap_or_else(none)
+    }
+}
+
+/// Whether an error says that another upstream should be asked.
+pub(crate) fn is_not_mine(method: &str, error: &Payload) -> bool {
+    let about_a_resource = method.starts_with("resources/") || method == method::COMPLETE;
+    match translate::code_of(error) {
+        Some(code) if code == i64::from(ErrorCode::MethodNotFound.number()) => true,
+        Some(-32002 | -32602) => about_a_resource,
+        _ => false,
+    }
 }

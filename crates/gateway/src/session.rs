@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskgate_task::{Owner, Payload, TaskId};
-use taskgate_wire::{Capabilities, Id, Message, RawObject, Version};
+use taskgate_wire::{Capabilities, Id, LogLevel, Message, Version};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use crate::route::concerns;
 use crate::to_client::ToClient;
+use crate::upstream::{Change, Interest};
 
 /// Where messages to the other side are put: one request's stream, a session's general stream, or stdout.
 #[derive(Debug, Clone)]
@@ -72,7 +74,8 @@ pub struct Session {
     results: Mutex<HashMap<TaskId, Vec<(u64, Outlet)>>>,
     told: Mutex<HashMap<TaskId, Instant>>,
     couriers: Mutex<HashSet<TaskId>>,
-    subscribed: Mutex<HashSet<String>>,
+    subscribed: Mutex<HashMap<String, Interest>>,
+    log_level: Mutex<Option<LogLevel>>,
     streams_changed: Notify,
     ended: watch::Sender<bool>,
     last_used: Mutex<Instant>,
@@ -118,6 +121,7 @@ impl Session {
             told: Mutex::default(),
             couriers: Mutex::default(),
             subscribed: Mutex::default(),
+            log_level: Mutex::default(),
             streams_changed: Notify::new(),
             ended: watch::Sender::new(false),
             last_used: Mutex::new(Instant::now()),
@@ -323,23 +327,39 @@ impl Session {
         self.touch();
     }
 
-    /// The client subscribes to a resource, or no longer does.
-    pub fn subscribe(&self, uri: &str, on: bool) {
-        let mut subscribed = self.subscribed.lock();
-        if on {
-            subscribed.insert(uri.to_owned());
-        } else {
-            subscribed.remove(uri);
+    /// The client subscribes to a resource.
+    pub fn subscribe(&self, uri: &str, interest: Interest) {
+        let before = self.subscribed.lock().insert(uri.to_owned(), interest);
+        drop(before);
+        if *self.ended.borrow() {
+            // It ended meanwhile; nobody would end the subscription any more.
+            self.subscribed.lock().clear();
         }
     }
 
-    /// Whether the client subscribed to the resource a notification names.
-    pub fn is_subscribed(&self, params: Option<&Payload>) -> bool {
-        let uri = params.and_then(|params| {
-            let object = RawObject::parse(params.as_str()).ok()?;
-            serde_json::from_str::<String>(object.get("uri")?.get()).ok()
-        });
-        uri.is_some_and(|uri| self.subscribed.lock().contains(&uri))
+    /// It no longer does.
+    pub fn unsubscribe(&self, uri: &str) -> Option<Interest> {
+        self.subscribed.lock().remove(uri)
+    }
+
+    /// How many resources the client subscribes to.
+    pub fn subscriptions(&self) -> usize {
+        self.subscribed.lock().len()
+    }
+
+    /// Whether the client subscribed to the resource a notification is about.
+    pub fn is_subscribed(&self, change: &Change) -> bool {
+        concerns(change, self.subscribed.lock().keys().map(String::as_str))
+    }
+
+    /// The client wants log messages from this level on.
+    pub fn set_log_level(&self, level: LogLevel) {
+        *self.log_level.lock() = Some(level);
+    }
+
+    /// From which level on the client wants log messages, if it said so.
+    pub fn log_level(&self) -> Option<LogLevel> {
+        *self.log_level.lock()
     }
 
     /// Resolves when a stream opens or a client learns something. Enable it before looking.
@@ -351,6 +371,8 @@ impl Session {
     pub fn end(&self) {
         self.general.lock().outlet = None;
         self.pending.lock().clear();
+        self.subscribed.lock().clear();
+        *self.log_level.lock() = None;
         self.running.lock().values().for_each(Running::stop);
         self.ended.send_replace(true);
     }

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use taskgate_task::{InvalidTtl, Payload, TaskId};
 
 use crate::jsonrpc::{RpcError, present};
+use crate::log_level::LogLevel;
 use crate::meta::Meta;
 use crate::raw::RawObject;
 
@@ -28,6 +29,10 @@ pub struct Params<'a> {
     task_id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     cursor: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    level: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "ref")]
+    reference: Option<&'a RawValue>,
     #[serde(borrow, default)]
     input_responses: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -133,6 +138,18 @@ impl<'a> Params<'a> {
     /// `cursor`, if given.
     pub fn cursor(&self) -> Result<Option<Cow<'a, str>>, RpcError> {
         self.cursor.map(|raw| string("cursor", Some(raw))).transpose()
+    }
+
+    /// `level` of a `logging/setLevel`.
+    pub fn level(&self) -> Result<LogLevel, RpcError> {
+        self.level
+            .and_then(LogLevel::from_raw)
+            .ok_or_else(|| RpcError::invalid_params("Invalid params: level must be a log level"))
+    }
+
+    /// `ref` of a `completion/complete`, untouched.
+    pub fn reference(&self) -> Option<&'a RawValue> {
+        self.reference
     }
 
     /// `requestId`, untouched.

@@ -20,6 +20,8 @@ pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// The `_meta` key with the client's name (2026-07-28).
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// The `_meta` key of the log level a request wants (2026-07-28).
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// The `_meta` key of the token that progress is reported under.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 /// The name of the tasks extension (SEP-2663).

@@ -42,6 +42,11 @@ pub const ELICIT: &str = "elicitation/create";
 pub const SAMPLE: &str = "sampling/createMessage";
 /// `roots/list`
 pub const ROOTS_LIST: &str = "roots/list";
+/// Whether a request of a server asks for input, in a way that every version knows. Others concern only a server and a
+/// client that know them.
+pub fn is_question(method: &str) -> bool {
+    matches!(method, ELICIT | SAMPLE | ROOTS_LIST)
+}
 /// `logging/setLevel`
 pub const SET_LEVEL: &str = "logging/setLevel";
 /// `resources/subscribe`
@@ -50,6 +55,16 @@ pub const SUBSCRIBE: &str = "resources/subscribe";
 pub const UNSUBSCRIBE: &str = "resources/unsubscribe";
 /// `resources/read`
 pub const RESOURCES_READ: &str = "resources/read";
+/// `resources/list`
+pub const RESOURCES_LIST: &str = "resources/list";
+/// `resources/templates/list`
+pub const TEMPLATES_LIST: &str = "resources/templates/list";
+/// `prompts/list`
+pub const PROMPTS_LIST: &str = "prompts/list";
+/// `completion/complete`
+pub const COMPLETE: &str = "completion/complete";
+/// `notifications/roots/list_changed`
+pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
 /// `prompts/get`
 pub const PROMPTS_GET: &str = "prompts/get";
 /// `notifications/tools/list_changed`

@@ -137,7 +137,8 @@ pub fn for_stateless(definition: &RawValue, name: Option<&str>) -> Result<Payloa
     tool.to_payload()
 }
 
-fn renamed<'a>(definition: &'a RawValue, name: Option<&str>) -> Result<RawObject<'a>, InvalidPayload> {
+/// A definition under another name, if one is given.
+pub fn renamed<'a>(definition: &'a RawValue, name: Option<&str>) -> Result<RawObject<'a>, InvalidPayload> {
     let mut tool = RawObject::parse(definition.get())?;
     if let Some(name) = name {
         tool.set("name", serde_json::value::to_raw_value(name)?);

@@ -36,7 +36,7 @@ pub enum CallEvent {
 pub struct Question {
     /// The server's id for it.
     pub id: Id,
-    /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
+    /// `elicitation/create`, `sampling/createMessage`, `roots/list`, or something only the server and its client know.
     pub method: String,
     /// Its params.
     pub params: Option<Payload>,

@@ -1,5 +1,5 @@
 use taskgate_task::Payload;
-use taskgate_wire::Version;
+use taskgate_wire::{RawObject, Version};
 
 /// A way to speak to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,6 +55,18 @@ pub struct LaneDescription {
     pub instructions: Option<Payload>,
     /// The whole answer; `None` if a lane is known to exist without one.
     pub answer: Option<Payload>,
+}
+
+impl LaneDescription {
+    /// Whether the capability `feature` says `true` for `what`, as in `resources.subscribe`.
+    pub fn offers(&self, feature: &str, what: &str) -> bool {
+        let said = || {
+            let all = RawObject::parse(self.capabilities.as_str()).ok()?;
+            let of = RawObject::parse(all.get(feature)?.get()).ok()?;
+            of.get(what).map(|on| on.get() == "true")
+        };
+        said().unwrap_or(false)
+    }
 }
 
 impl ServerDescription {

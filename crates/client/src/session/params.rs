@@ -2,8 +2,6 @@ use serde_json::value::{RawValue, to_raw_value};
 use taskgate_task::{InvalidPayload, Payload};
 use taskgate_wire::{RawObject, Version, meta};
 
-/// The `_meta` key of the log level a caller wants (2026-07-28).
-const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const META: &str = "_meta";
 
 /// What a lane puts on a request.
@@ -37,7 +35,9 @@ pub(super) fn stamp(
                 put(&mut meta, meta::CLIENT_CAPABILITIES, (*capabilities).to_owned());
             }
             Stamp::Legacy => {
-                for key in [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, LOG_LEVEL] {
+                for key in
+                    [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL]
+                {
                     meta.remove(key);
                 }
             }

@@ -95,8 +95,11 @@ fn complain(shared: &Arc<Shared>, malformed: Malformed) {
 fn answer(shared: &Arc<Shared>, id: Id, method: String, params: Option<Payload>, origin: Option<&Id>) {
     match method.as_str() {
         method::PING => shared.outbox.reply(Message::Response { id, result: object(&serde_json::json!({})) }),
-        method::ELICIT | method::SAMPLE | method::ROOTS_LIST => ask(shared, id, method, params, origin),
-        _ => shared.outbox.reply(Message::error(Some(id), &RpcError::method_not_found(&method))),
+        // Its client's tasks are not the server's business here: no client of ours hosts any for it.
+        _ if method.starts_with("tasks/") => {
+            shared.outbox.reply(Message::error(Some(id), &RpcError::method_not_found(&method)));
+        }
+        _ => ask(shared, id, method, params, origin),
     }
 }
 
@@ -112,7 +115,12 @@ fn ask(shared: &Arc<Shared>, id: Id, method: String, params: Option<Payload>, or
         Err(Unattributed::Ambiguous) => "calls of several callers are in flight",
         Err(Unattributed::TooMany) => "too many questions are open",
     };
-    let error = RpcError::internal(format!("It cannot be known which caller {method} is meant for: {why}"));
+    let error = if method::is_question(&method) {
+        RpcError::internal(format!("It cannot be known which caller {method} is meant for: {why}"))
+    } else {
+        // Without a caller there is nobody who could know the method.
+        RpcError::method_not_found(&method)
+    };
     shared.outbox.reply(Message::error(Some(id), &error));
 }
 
@@ -132,7 +140,7 @@ fn hear(shared: &Arc<Shared>, method: String, params: Option<Payload>) {
                 return mailbox.push(CallEvent::Notification { method, params: Some(params) });
             }
             let only = (method == method::LOG_MESSAGE)
-                .then(|| shared.table.lock().only().map(|entry| entry.mailbox.clone()))
+                .then(|| shared.table.lock().logging().map(|entry| entry.mailbox.clone()))
                 .flatten();
             match only {
                 Some(mailbox) => mailbox.push(CallEvent::Log(params)),

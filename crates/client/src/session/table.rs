@@ -80,9 +80,13 @@ impl Table {
         self.calls.drain().map(|(_, entry)| entry).collect()
     }
 
-    /// The call in flight, if it is the only one that log messages could belong to.
-    pub(super) fn only(&self) -> Option<&Entry> {
-        let mut plain = self.calls.values().filter(|entry| entry.kind == Kind::Plain);
-        plain.next().filter(|_| plain.next().is_none())
+    /// The call that a log message belongs to: the only one in flight, or the newest if all are the same caller's. Which of
+    /// a caller's calls it came by matters little to it; that it is not somebody else's matters.
+    pub(super) fn logging(&self) -> Option<&Entry> {
+        let plain = || self.calls.iter().filter(|(_, entry)| entry.kind == Kind::Plain);
+        let (_, newest) = plain().max_by_key(|(number, _)| **number)?;
+        let only = plain().nth(1).is_none();
+        let same = newest.owner.is_some() && plain().all(|(_, entry)| entry.owner == newest.owner);
+        (only || same).then_some(newest)
     }
 }

@@ -7,6 +7,7 @@ use taskgate_wire::dialect::d2026_07_28::missing_tasks_extension;
 use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, Reply, RpcError, method};
 
 use super::inline::{Ended, Inline};
+use super::logging;
 use super::parked::ParkedCall;
 use super::tasks::{encode, refusal};
 use super::{Answer, Caller, Request};
@@ -119,6 +120,7 @@ impl Gateway {
             Some(state) => self.resumed(caller, request, &target, &state).await.map_err(rpc)?,
             None => None,
         };
+        let modern = target.upstream.is_stateless_for(caller.is_stateless());
         let mut inline = Inline::new(self, caller, request, out);
         let running = match resumed {
             Some(parked) => {
@@ -134,6 +136,7 @@ impl Gateway {
                     stateless: caller.is_stateless(),
                     capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
                     caller: caller.attribution(request.id),
+                    log_level: logging::wanted(caller, request),
                 };
                 let launch = self.launch(&target, caller.owner().clone(), &work).map_err(rpc)?;
                 inline.relaunch = Some(launch.clone());
@@ -141,10 +144,7 @@ impl Gateway {
             }
         };
         match inline.drive(running, None).await {
-            Ended::Answered(answer) if caller.is_stateless() => {
-                answer.map(|result| crate::relay::with_cache_hints(request.method, result))
-            }
-            Ended::Answered(answer) => answer,
+            Ended::Answered(answer) => super::in_words_of(caller, request.method, modern, answer),
             Ended::TooLong(_) => Err(rpc(RpcError::internal("The call ended without an answer"))),
         }
     }
@@ -187,6 +187,7 @@ fn work(caller: &Caller, request: &Request<'_>, target: &Target) -> Result<upstr
         stateless: caller.is_stateless(),
         capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
         caller: caller.attribution(request.id),
+        log_level: logging::wanted(caller, request),
     })
 }
 

@@ -7,10 +7,11 @@ use futures_util::stream::FuturesUnordered;
 use taskgate_engine::{AnswerTo, Ending, InlineCall, InlineEvent, Launch};
 use taskgate_task::{Outcome, Payload, Question, Round};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
-use taskgate_wire::{ErrorCode, Message, RawObject, RpcError, method};
+use taskgate_wire::{ErrorCode, Message, RawObject, RpcError, method, translate};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::logging;
 use super::parked::ParkedCall;
 use super::tasks::refusal;
 use super::{Answer, Caller, Request};
@@ -138,8 +139,13 @@ impl<'a> Inline<'a> {
         Ok(self.gateway.0.parked.keep(parked))
     }
 
-    fn outcome(&self, outcome: Outcome) -> Answer {
+    /// What the caller gets of an end.
+    pub fn outcome(&self, outcome: Outcome) -> Answer {
         match outcome {
+            // Codes of earlier versions must not be used in 2026-07-28.
+            Outcome::Error { body, .. } if self.caller.is_stateless() => {
+                translate::error_for_stateless(body, self.caller.capabilities())
+            }
             Outcome::Error { body, .. } => Err(body),
             Outcome::Result { body, .. } => {
                 let result = if self.caller.is_stateless() {
@@ -153,7 +159,7 @@ impl<'a> Inline<'a> {
     }
 
     /// Only a caller that gave a token hears of progress, and under its own token.
-    fn pass_progress(&self, raw: &Payload) {
+    pub fn pass_progress(&self, raw: &Payload) {
         let Some(token) = self.request.meta.progress_token else { return };
         let params = RawObject::parse(raw.as_str()).and_then(|mut params| {
             params.set("progressToken", token.to_owned());
@@ -165,9 +171,9 @@ impl<'a> Inline<'a> {
         }
     }
 
-    /// Sessions set their level at the upstream; a 2026-07-28 request says on itself whether it wants log messages.
-    fn pass_log(&self, raw: Payload) {
-        if !self.caller.is_stateless() || self.request.meta.log_level.is_some() {
+    /// Only what the caller wants to hear of: the upstream may say more than that, for the sake of others.
+    pub fn pass_log(&self, raw: Payload) {
+        if logging::wants(self.caller, self.request, &raw) {
             self.out
                 .send(Message::Notification { method: method::LOG_MESSAGE.to_owned(), params: Some(raw) });
         }

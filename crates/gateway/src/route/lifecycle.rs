@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use serde_json::json;
 use serde_json::value::RawValue;
+use taskgate_client::session::LaneDescription;
 use taskgate_task::Payload;
 use taskgate_wire::meta::{SERVER_INFO, TASKS_EXTENSION};
 use taskgate_wire::{Capabilities, RawObject, RpcError, Version};
 
-use super::{Answer, Caller, Request};
+use super::{Answer, Caller, Request, capabilities};
 use crate::gateway::Gateway;
 use crate::session::{Negotiated, Session};
-use crate::upstream::lane;
 
 impl Gateway {
     pub(super) async fn initialize(&self, session: &Arc<Session>, request: &Request<'_>) -> Answer {
@@ -31,7 +32,7 @@ impl Gateway {
             return Err(error(RpcError::new(taskgate_wire::ErrorCode::InvalidRequest, message)));
         }
         let described = self.describe(false).await;
-        let mut offered = described.capabilities(false);
+        let mut offered = described.capabilities()?;
         if version >= Version::V2025_11_25 {
             let mut tasks = json!({ "cancel": {}, "requests": { "tools": { "call": {} } } });
             if !session.owner().is_anonymous() {
@@ -51,10 +52,10 @@ impl Gateway {
 
     pub(super) async fn discover(&self, _caller: &Caller) -> Answer {
         let described = self.describe(true).await;
-        let mut offered = described.capabilities(true);
-        let old = offered.get("extensions").map(ToOwned::to_owned);
+        let mut offered = described.capabilities()?;
+        let theirs = offered.get("extensions").map(ToOwned::to_owned);
         let mut extensions =
-            old.as_ref().and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_default();
+            theirs.as_ref().and_then(|raw| RawObject::parse(raw.get()).ok()).unwrap_or_default();
         // Exactly `{}`: widespread clients take anything else for no support.
         set(&mut extensions, TASKS_EXTENSION, &json!({}));
         set(&mut offered, "extensions", &extensions);
@@ -76,51 +77,39 @@ impl Gateway {
         json!({ "name": self.0.settings.server_name, "version": env!("CARGO_PKG_VERSION") })
     }
 
-    /// What the upstreams say of themselves. The first one that is up speaks for all of what is not tools.
-    async fn describe(&self, stateless: bool) -> Described {
-        let mut described = Described::default();
-        for upstream in &self.0.upstreams {
-            let Ok(session) = upstream.session().await else { continue };
-            let lane = lane(&session, stateless);
-            let Some(said) = session.server().of(lane) else { continue };
-            described.capabilities.push(said.capabilities.clone());
-            if described.instructions.is_none() {
-                described.instructions = said.instructions.clone();
-            }
-        }
-        described
+    /// What the upstreams say of themselves, those that are down what they said last.
+    pub(super) async fn describe(&self, stateless: bool) -> Described<'_> {
+        let asked = self
+            .0
+            .upstreams
+            .iter()
+            .map(|upstream| async move { Some((upstream.name(), upstream.described(stateless).await?)) });
+        let said: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+        Described { instructions: capabilities::instructions(&said), said }
     }
 }
 
-#[derive(Default)]
-struct Described {
-    capabilities: Vec<Payload>,
-    instructions: Option<Payload>,
+/// What the upstreams say of themselves.
+pub(super) struct Described<'a> {
+    said: Vec<(&'a str, LaneDescription)>,
+    instructions: Option<Box<RawValue>>,
 }
 
-impl Described {
-    /// The upstreams' capabilities as ours: the first upstream that has a feature decides how it is declared, and
-    /// tools are there in any case. An upstream's own tasks are not passed on.
-    fn capabilities(&self, stateless: bool) -> RawObject<'_> {
-        let mut all = RawObject::default();
-        for capabilities in &self.capabilities {
-            let Ok(said) = RawObject::parse(capabilities.as_str()) else { continue };
-            let said: Vec<(String, Box<RawValue>)> =
-                said.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-            for (name, value) in said {
-                if name != "tasks" && all.get(&name).is_none() {
-                    all.push(name, value);
-                }
-            }
+impl Described<'_> {
+    /// The upstreams' capabilities as ours. Tools are there in any case.
+    fn capabilities(&self) -> Result<RawObject<'static>, Payload> {
+        let all: Vec<LaneDescription> = self.said.iter().map(|(_, said)| said.clone()).collect();
+        let mut merged = capabilities::merged(&all)
+            .map_err(|broken| RpcError::internal(broken.to_string()).to_payload())?;
+        if merged.get("tools").is_none() {
+            set(&mut merged, "tools", &json!({}));
         }
-        if all.get("tools").is_none() {
-            set(&mut all, "tools", &json!({}));
-        }
-        if !stateless {
-            // Extensions belong to versions that negotiate them per request.
-            all.remove("extensions");
-        }
-        all
+        Ok(merged)
+    }
+
+    /// Whether one of them says `true` for `what` of a feature.
+    pub(super) fn offers(&self, feature: &str, what: &str) -> bool {
+        self.said.iter().any(|(_, said)| said.offers(feature, what))
     }
 }
 

@@ -3,18 +3,20 @@
 use std::collections::HashMap;
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::SelectAll;
 use taskgate_engine::News;
 use taskgate_task::{Payload, Task, TaskId};
 use taskgate_wire::dialect::d2026_07_28;
 use taskgate_wire::meta::{self, SUBSCRIPTION_ID};
-use taskgate_wire::{Id, Listen, Message, RawObject, method};
+use taskgate_wire::{Id, Listen, Message, RpcError, method};
 use tokio::sync::broadcast;
 
-use super::{Answer, Caller, Request};
+use super::subscribe::{MOST_SUBSCRIPTIONS, concerns};
+use super::{Answer, Caller, Request, subscribe};
 use crate::gateway::Gateway;
 use crate::session::Outlet;
-use crate::upstream::Change;
+use crate::upstream::{Change, Interest};
 
 impl Gateway {
     pub(super) async fn listen(
@@ -40,9 +42,10 @@ impl Gateway {
                 first.push(task);
             }
         }
+        let (granted, _interests) = self.grant(&asked).await?;
         let granted = Listen {
             task_ids: asked.task_ids.as_ref().map(|_| first.iter().map(|task| task.id.to_string()).collect()),
-            ..asked.clone()
+            ..granted
         };
         let acknowledged = d2026_07_28::acknowledged(request.id, &granted)?;
         notify(out, method::LISTEN_ACKNOWLEDGED, acknowledged);
@@ -64,13 +67,43 @@ impl Gateway {
                     None => return ended(request.id),
                 },
                 Some(change) = changes.next() => {
-                    if wanted(&asked, &change) {
+                    if wanted(&granted, &change) {
                         notify(out, &change.method, with_subscription(change.params.as_ref(), request.id));
                     }
                 }
                 () = self.shutting_down() => return ended(request.id),
             }
         }
+    }
+
+    /// What can be honoured of what was asked for: the lists that an upstream tells the changes of, and the resources
+    /// whose upstreams confirm it. They are subscribed to for as long as the interests live.
+    async fn grant(&self, asked: &Listen) -> Result<(Listen, Vec<Interest>), Payload> {
+        let uris = &asked.resource_subscriptions;
+        if uris.len() > MOST_SUBSCRIPTIONS {
+            let text = format!("Invalid params: a subscription names at most {MOST_SUBSCRIPTIONS} resources");
+            return Err(RpcError::invalid_params(text).to_payload());
+        }
+        let mut granted = Listen::default();
+        if asked.tools_list_changed || asked.prompts_list_changed || asked.resources_list_changed {
+            let said = self.describe(true).await;
+            let tells = |feature| said.offers(feature, "listChanged");
+            granted.tools_list_changed = asked.tools_list_changed && tells("tools");
+            granted.prompts_list_changed = asked.prompts_list_changed && tells("prompts");
+            granted.resources_list_changed = asked.resources_list_changed && tells("resources");
+        }
+        let held = join_all(uris.iter().map(|uri| self.hold(uri, subscribe::params(uri), true))).await;
+        let mut interests = Vec::new();
+        for (uri, held) in uris.iter().zip(held) {
+            match held {
+                Ok((interest, _)) => {
+                    granted.resource_subscriptions.push(uri.clone());
+                    interests.push(interest);
+                }
+                Err(error) => tracing::debug!(error = error.as_str(), "a resource cannot be subscribed to"),
+            }
+        }
+        Ok((granted, interests))
     }
 
     /// What all upstreams say that belongs to no call.
@@ -97,17 +130,13 @@ fn stream_of(receiver: broadcast::Receiver<Change>) -> futures_util::stream::Box
     .boxed()
 }
 
-fn wanted(asked: &Listen, change: &Change) -> bool {
+fn wanted(granted: &Listen, change: &Change) -> bool {
     match change.method.as_str() {
-        method::TOOLS_CHANGED => asked.tools_list_changed,
-        method::PROMPTS_CHANGED => asked.prompts_list_changed,
-        method::RESOURCES_CHANGED => asked.resources_list_changed,
+        method::TOOLS_CHANGED => granted.tools_list_changed,
+        method::PROMPTS_CHANGED => granted.prompts_list_changed,
+        method::RESOURCES_CHANGED => granted.resources_list_changed,
         method::RESOURCE_UPDATED => {
-            let uri = change.params.as_ref().and_then(|params| {
-                let object = RawObject::parse(params.as_str()).ok()?;
-                serde_json::from_str::<String>(object.get("uri")?.get()).ok()
-            });
-            uri.is_some_and(|uri| asked.resource_subscriptions.contains(&uri))
+            concerns(change, granted.resource_subscriptions.iter().map(String::as_str))
         }
         _ => false,
     }

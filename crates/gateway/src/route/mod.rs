@@ -1,25 +1,33 @@
 //! Decides what a request becomes: an engine op, a task, or something to relay. ONE table for each generation.
 
 mod call_tool;
+mod capabilities;
 mod courier;
+mod cursor;
 mod inline;
 mod lifecycle;
-mod list_tools;
+mod list;
 mod listen;
+mod logging;
 mod parked;
+mod subscribe;
 mod tasks;
+mod whose;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use taskgate_client::session::CallFailure;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
-use taskgate_wire::{Capabilities, Dialect, Id, Meta, Params, RpcError};
+use taskgate_wire::{Capabilities, Dialect, Id, ListKind, Meta, Params, RpcError, translate};
 
 use crate::gateway::Gateway;
 use crate::session::{Outlet, Session};
 
+pub use logging::{Levels, is_at_least};
 pub use parked::Parked;
+pub use subscribe::concerns;
 
 /// A request on its way through the gateway.
 pub struct Request<'a> {
@@ -119,10 +127,11 @@ impl Gateway {
     /// The table for 2026-07-28.
     async fn answer_stateless(&self, caller: &Caller, request: &Request<'_>, out: &Outlet) -> Answer {
         use d2026_07_28::Call;
+        logging::check(request).map_err(|error| error.to_payload())?;
         let call = d2026_07_28::decode(request.method, &request.params, caller.capabilities());
         match call.map_err(|error| error.to_payload())? {
             Call::Discover => Box::pin(self.discover(caller)).await,
-            Call::ListTools => Box::pin(self.list_tools(caller, request)).await,
+            Call::ListTools => Box::pin(self.list(ListKind::Tools, caller, request, out)).await,
             Call::CallTool(call) => Box::pin(self.call_tool(caller, request, call, out)).await,
             Call::GetTask(id) => self.get_task(caller, id),
             Call::UpdateTask(id, answers) => Box::pin(self.update_task(caller, id, answers)).await,
@@ -151,13 +160,13 @@ impl Gateway {
         match call {
             Call::Initialize => self.initialize(session, request).await,
             Call::Ping => Ok(empty()),
-            Call::ListTools => self.list_tools(caller, request).await,
+            Call::ListTools => Box::pin(self.list(ListKind::Tools, caller, request, out)).await,
             Call::CallTool(call) => self.call_tool(caller, request, call, out).await,
             Call::GetTask(id) => self.get_task(caller, id),
             Call::TaskResult(id) => self.task_result(session, caller, id, out).await,
             Call::ListTasks(after) => self.list_tasks(caller, after),
             Call::CancelTask(id) => self.cancel_task(caller, id).await,
-            Call::Relay => self.relay(caller, request, out).await,
+            Call::Relay => Box::pin(self.relay(caller, request, out)).await,
         }
     }
 }
@@ -165,4 +174,24 @@ impl Gateway {
 /// `{}`.
 fn empty() -> Payload {
     Payload::parse("{}".to_owned()).unwrap_or_else(|_| Payload::null())
+}
+
+/// An answer with what the caller's era demands, and without what only the upstream's knows. `modern` says whether that is
+/// 2026-07-28.
+fn in_words_of(caller: &Caller, method: &str, modern: bool, answer: Answer) -> Answer {
+    match (caller.is_stateless(), modern) {
+        (true, _) => answer.map(|result| translate::with_cache_hints(method, result)),
+        (false, true) => answer
+            .map(|result| translate::without_cache_hints(method, result))
+            .map_err(|error| translate::error_for_session(method, error)),
+        (false, false) => answer,
+    }
+}
+
+/// Why a call of ours has no result, as an error object.
+fn failed(failure: CallFailure) -> Payload {
+    match failure {
+        CallFailure::Rpc(error) => error,
+        other => RpcError::internal(other.to_string()).to_payload(),
+    }
 }

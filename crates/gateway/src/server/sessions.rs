@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use parking_lot::Mutex;
-use taskgate_task::Owner;
+use taskgate_task::{Owner, Payload};
 use taskgate_wire::method;
 
 use crate::gateway::Gateway;
+use crate::route::is_at_least;
 use crate::session::Session;
 
 /// The sessions of the HTTP server. They hold no tasks, so losing them loses nothing but streams.
@@ -80,9 +81,11 @@ impl Gateway {
                     () = session.ended() => return,
                 };
                 let wanted = match change.method.as_str() {
-                    method::RESOURCE_UPDATED => session.is_subscribed(change.params.as_ref()),
+                    method::RESOURCE_UPDATED => session.is_subscribed(&change),
                     // Nobody knows whose call a stray log message or progress belongs to.
-                    method::LOG_MESSAGE => !session.owner().is_anonymous(),
+                    method::LOG_MESSAGE => {
+                        !session.owner().is_anonymous() && wants_log(&session, change.params.as_ref())
+                    }
                     method::PROGRESS => false,
                     _ => true,
                 };
@@ -91,5 +94,13 @@ impl Gateway {
                 }
             }
         });
+    }
+}
+
+/// Whether a message is urgent enough for the session's client.
+fn wants_log(session: &Session, message: Option<&Payload>) -> bool {
+    match (session.log_level(), message) {
+        (Some(level), Some(message)) => is_at_least(message, level),
+        _ => true,
     }
 }

@@ -1,102 +1,174 @@
-use std::collections::HashMap;
+//! What an upstream lists, kept for whoever looks a name up and for the time it is down.
 
-use serde::Deserialize;
+use std::collections::HashMap;
+use std::time::Duration;
+
 use serde_json::value::RawValue;
 use taskgate_client::session::{CallFailure, CallOptions, Lane, Session};
 use taskgate_task::Payload;
 use taskgate_wire::tool::ToolFacts;
-use taskgate_wire::{RpcError, method};
+use taskgate_wire::{ErrorCode, ListKind, RawObject, RpcError, translate};
 
-/// The tools of an upstream as they were last listed.
+/// A list of an upstream as it was last fetched.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    tools: Vec<KnownTool>,
-    by_name: HashMap<String, usize>,
+    entries: Vec<Known>,
+    by_key: HashMap<String, usize>,
+    /// How long and by whom the list may be kept: the strictest word of its pages (2026-07-28).
+    pub hints: Hints,
+    /// Members of the pages that are not known here.
+    pub others: Vec<(String, Payload)>,
 }
 
-/// A tool.
+/// Something listed.
 #[derive(Debug)]
-pub struct KnownTool {
-    /// What its definition decides here.
-    pub facts: ToolFacts,
+pub struct Known {
+    /// What callers name it by, in the upstream's words: a name, a URI or a URI template.
+    pub key: String,
+    /// What a tool's definition decides here.
+    pub facts: Option<ToolFacts>,
     /// The definition, untouched.
     pub definition: Payload,
 }
 
-/// A page of a tool list.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Page<'a> {
-    #[serde(borrow)]
-    tools: Vec<&'a RawValue>,
-    #[serde(default)]
-    next_cursor: Option<String>,
+/// `ttlMs` and `cacheScope`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hints {
+    /// How long it may be kept.
+    pub ttl_ms: u64,
+    /// Whether it may be shared.
+    pub public: bool,
+}
+
+impl Hints {
+    /// What is true of both lists together.
+    pub fn and(self, other: Hints) -> Hints {
+        Hints { ttl_ms: self.ttl_ms.min(other.ttl_ms), public: self.public && other.public }
+    }
 }
 
 /// No upstream has more pages than this; one that always names a next page is not followed for ever.
 const MOST_PAGES: usize = 1000;
+/// A server that does not answer must not keep callers from what the others list.
+const LISTING: Duration = Duration::from_secs(15);
 
 impl Catalog {
-    /// Lists all pages.
-    pub async fn fetch(session: &Session, lane: Lane) -> Result<Catalog, RpcError> {
+    /// Fetches all pages. A server that does not have the list has an empty one.
+    pub async fn fetch(session: &Session, lane: Lane, kind: ListKind) -> Result<Catalog, RpcError> {
         let mut catalog = Catalog::default();
-        let mut cursor: Option<String> = None;
-        for _ in 0..MOST_PAGES {
-            let params = match &cursor {
-                None => Payload::from_value(&serde_json::json!({})),
-                Some(cursor) => Payload::from_value(&serde_json::json!({ "cursor": cursor })),
-            };
-            let params = params.map_err(|error| RpcError::internal(error.to_string()))?;
-            let answer = session
-                .call(lane, method::TOOLS_LIST, Some(params.as_raw()), CallOptions::default())
-                .outcome()
-                .await;
-            let answer = match answer {
-                Ok(answer) => answer,
-                // A server without tools is a server all the same.
-                Err(CallFailure::Rpc(error)) if catalog.tools.is_empty() && is_method_not_found(&error) => {
+        // Tools are asked for in any case: there are servers that have some and do not say so.
+        if kind != ListKind::Tools && !declares(session, lane, kind.feature()) {
+            return Ok(catalog);
+        }
+        let pages = async {
+            let mut cursor = None;
+            for page in 0..MOST_PAGES {
+                let Some(answer) = fetch_page(session, lane, kind, cursor.as_deref(), page == 0).await?
+                else {
+                    break;
+                };
+                cursor = catalog.add_page(kind, page == 0, &answer).map_err(|error| {
+                    RpcError::internal(format!("{} of the server: {error}", kind.method()))
+                })?;
+                if cursor.is_none() {
                     break;
                 }
-                Err(failure) => return Err(RpcError::internal(failure.to_string())),
-            };
-            let page: Page = serde_json::from_str(answer.as_str())
-                .map_err(|error| RpcError::internal(format!("tools/list of the server: {error}")))?;
-            for definition in page.tools {
-                catalog.add(definition);
             }
-            cursor = page.next_cursor;
-            if cursor.is_none() {
-                break;
+            Ok(())
+        };
+        match tokio::time::timeout(LISTING, pages).await {
+            Ok(fetched) => fetched.map(|()| catalog),
+            Err(_) => {
+                let text = format!("The server did not answer {} within {LISTING:?}", kind.method());
+                Err(RpcError::internal(text))
             }
         }
-        Ok(catalog)
     }
 
-    fn add(&mut self, definition: &RawValue) {
-        match ToolFacts::read(definition) {
-            Ok(facts) => {
-                self.by_name.insert(facts.name.clone(), self.tools.len());
-                self.tools.push(KnownTool { facts, definition: Payload::from_raw(definition) });
+    /// Takes a page in and returns the cursor of the next one.
+    fn add_page(
+        &mut self,
+        kind: ListKind,
+        first: bool,
+        answer: &Payload,
+    ) -> Result<Option<String>, taskgate_task::InvalidPayload> {
+        let page = RawObject::parse(answer.as_str())?;
+        let listed = page.get(kind.member()).map(RawValue::get).unwrap_or("[]");
+        for definition in serde_json::from_str::<Vec<&RawValue>>(listed)? {
+            self.add(kind, definition);
+        }
+        let hints = Hints {
+            ttl_ms: page.get("ttlMs").and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or(0),
+            public: page.get("cacheScope").is_some_and(|scope| scope.get() == "\"public\""),
+        };
+        self.hints = if first { hints } else { self.hints.and(hints) };
+        for (name, value) in page.iter() {
+            let ours = ["resultType", "nextCursor", "ttlMs", "cacheScope", kind.member()].contains(&name);
+            if !ours && !self.others.iter().any(|(known, _)| known == name) {
+                self.others.push((name.to_owned(), Payload::from_raw(value)));
             }
-            Err(error) => tracing::warn!(%error, "an upstream lists something that is no tool"),
+        }
+        let next = page.get("nextCursor").filter(|raw| raw.get() != "null");
+        next.map(|raw| Ok(serde_json::from_str(raw.get())?)).transpose()
+    }
+
+    fn add(&mut self, kind: ListKind, definition: &RawValue) {
+        let key = RawObject::parse(definition.get())
+            .ok()
+            .and_then(|object| serde_json::from_str::<String>(object.get(kind.key())?.get()).ok());
+        let facts = (kind == ListKind::Tools).then(|| ToolFacts::read(definition)).transpose();
+        match (key, facts) {
+            (Some(key), Ok(facts)) => {
+                self.by_key.entry(key.clone()).or_insert(self.entries.len());
+                self.entries.push(Known { key, facts, definition: Payload::from_raw(definition) });
+            }
+            _ => tracing::warn!(list = kind.method(), "an upstream lists something that is none of the kind"),
         }
     }
 
-    /// The tools, in the upstream's order.
-    pub fn tools(&self) -> &[KnownTool] {
-        &self.tools
+    /// What is listed, in the upstream's order.
+    pub fn entries(&self) -> &[Known] {
+        &self.entries
     }
 
-    /// The tool with this name.
-    pub fn find(&self, name: &str) -> Option<&KnownTool> {
-        self.by_name.get(name).map(|index| &self.tools[*index])
+    /// What has this key.
+    pub fn find(&self, key: &str) -> Option<&Known> {
+        self.by_key.get(key).map(|index| &self.entries[*index])
     }
 }
 
-fn is_method_not_found(error: &Payload) -> bool {
-    #[derive(Deserialize)]
-    struct Code {
-        code: i64,
+/// A page; `None` if the server has no such list at all.
+async fn fetch_page(
+    session: &Session,
+    lane: Lane,
+    kind: ListKind,
+    cursor: Option<&str>,
+    first: bool,
+) -> Result<Option<Payload>, RpcError> {
+    let mut params = RawObject::default();
+    if let Some(cursor) = cursor {
+        let cursor = serde_json::value::to_raw_value(cursor);
+        params.set("cursor", cursor.map_err(|error| RpcError::internal(error.to_string()))?);
     }
-    serde_json::from_str::<Code>(error.as_str()).is_ok_and(|error| error.code == -32601)
+    let params = params.to_raw().map_err(|error| RpcError::internal(error.to_string()))?;
+    let call = session.call(lane, kind.method(), Some(&params), CallOptions::default());
+    match call.outcome().await {
+        Ok(answer) => Ok(Some(answer)),
+        // A server without tools is a server all the same.
+        Err(CallFailure::Rpc(error)) if first && is_method_not_found(&error) => Ok(None),
+        Err(failure) => Err(RpcError::internal(failure.to_string())),
+    }
+}
+
+/// Whether the server says that it has a feature. One of which nothing is known may have it.
+pub fn declares(session: &Session, lane: Lane, feature: &str) -> bool {
+    session.server().of(lane).is_none_or(|said| {
+        said.answer.is_none()
+            || RawObject::parse(said.capabilities.as_str()).is_ok_and(|all| all.get(feature).is_some())
+    })
+}
+
+/// Whether an error says that the server does not know the method: then nothing has run.
+pub fn is_method_not_found(error: &Payload) -> bool {
+    translate::code_of(error) == Some(ErrorCode::MethodNotFound.number().into())
 }

@@ -1,30 +1,38 @@
-//! Upstream servers: connecting to them, keeping them up, knowing their tools.
+//! Upstream servers: connecting to them, keeping them up, knowing what they list.
 
 mod asking;
 mod catalog;
 pub mod in_process;
+mod interest;
+mod listening;
+mod log_level;
 mod runner;
+mod shelf;
 mod supervise;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
-use taskgate_client::session::{Lane, Session};
+use taskgate_client::session::{Lane, LaneDescription, Lanes, ServerDescription, Session};
 use taskgate_engine::Report;
 use taskgate_wire::RpcError;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::policy::UpstreamSpec;
 
-pub use catalog::Catalog;
+pub use catalog::{Catalog, Hints, Known, declares, is_method_not_found};
+pub use interest::Interest;
 pub use runner::{McpRunner, Request};
 
 /// One upstream server and its connection.
 pub struct Upstream {
     spec: UpstreamSpec,
     state: watch::Receiver<State>,
-    catalog: RwLock<Arc<Catalog>>,
+    shelf: shelf::Shelf,
+    interests: interest::Interests,
+    log_level: log_level::Asked,
+    /// What it said of itself when it was last up.
+    described: parking_lot::RwLock<Option<Described>>,
     changes: broadcast::Sender<Change>,
     /// Tells by its end that nobody has the upstream any more.
     _alive: oneshot::Sender<()>,
@@ -50,6 +58,8 @@ pub struct Change {
     pub method: String,
     /// Its params, without any subscription id.
     pub params: Option<taskgate_task::Payload>,
+    /// The resource whose subscription it came by, if that is known.
+    pub subscribed: Option<String>,
 }
 
 /// How long a call waits for an upstream that has never been up yet.
@@ -66,7 +76,10 @@ impl Upstream {
         let upstream = Arc::new(Upstream {
             spec,
             state,
-            catalog: RwLock::default(),
+            shelf: shelf::Shelf::default(),
+            interests: interest::Interests::default(),
+            log_level: log_level::Asked::default(),
+            described: parking_lot::RwLock::default(),
             changes: changes.clone(),
             _alive: alive,
         });
@@ -151,17 +164,24 @@ impl Upstream {
         self.state.borrow().clone()
     }
 
-    /// The tools it had when they were last listed.
-    pub fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.read().clone()
+    /// What it says of itself on the lane for callers of either generation; what it said last, if it is down.
+    pub async fn described(&self, stateless: bool) -> Option<LaneDescription> {
+        match self.session().await {
+            Ok(session) => session.server().of(lane(&session, stateless)).cloned(),
+            Err(_) => {
+                let said = self.described.read();
+                let Described { lanes, server } = said.as_ref()?;
+                server.of(lane_of(*lanes, stateless)).cloned()
+            }
+        }
     }
 
-    /// Lists the tools anew.
-    pub async fn refresh_tools(&self) -> Result<Arc<Catalog>, RpcError> {
-        let session = self.session().await?;
-        let catalog = Arc::new(Catalog::fetch(&session, lane(&session, true)).await?);
-        *self.catalog.write() = catalog.clone();
-        Ok(catalog)
+    /// Whether callers of either generation are served on the lane of 2026-07-28 and later, as far as that is known.
+    pub fn is_stateless_for(&self, stateless: bool) -> bool {
+        match &*self.state.borrow() {
+            State::Up(session) => matches!(lane(session, stateless), Lane::Modern(_)),
+            _ => false,
+        }
     }
 
     /// What it says from now on that belongs to no call.
@@ -170,9 +190,18 @@ impl Upstream {
     }
 }
 
+/// What a server said of itself, and where.
+struct Described {
+    lanes: Lanes,
+    server: ServerDescription,
+}
+
 /// The lane to use for a caller of either generation: its own if the upstream has it, else the other one.
 pub fn lane(session: &Session, stateless: bool) -> Lane {
-    let lanes = session.lanes();
+    lane_of(session.lanes(), stateless)
+}
+
+fn lane_of(lanes: Lanes, stateless: bool) -> Lane {
     let (first, second) = if stateless { (lanes.modern, lanes.legacy) } else { (lanes.legacy, lanes.modern) };
     // A session always has at least one lane: opening it fails otherwise.
     first.or(second).unwrap_or(Lane::Legacy(taskgate_wire::Version::NEWEST_WITH_SESSION))

@@ -3,10 +3,10 @@ use std::sync::Weak;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use taskgate_client::session::{CallEvent, CallFailure, CallOptions, Session};
+use taskgate_client::session::{CallEvent, CallFailure, CallOptions, Lane, Session};
 use taskgate_engine::{Ending, Report, Runner, Work};
 use taskgate_task::{InvalidPayload, Outcome, Payload, Question, Round};
-use taskgate_wire::{Capabilities, RawObject, RpcError, meta};
+use taskgate_wire::{Capabilities, LogLevel, RawObject, RpcError, meta, method};
 
 use super::asking::Asking;
 use super::{Upstream, lane};
@@ -24,6 +24,9 @@ pub struct Request {
     /// The caller's capabilities.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub capabilities: Option<Payload>,
+    /// From which level on the caller wants log messages, if it said so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub log_level: Option<LogLevel>,
     /// Who asks; questions of the upstream that could belong to several callers are refused.
     pub caller: String,
 }
@@ -71,7 +74,14 @@ impl Runner for McpRunner {
             let request = serde_json::from_str::<Request>(work.description.as_str())
                 .map_err(|error| RpcError::internal(format!("The stored request cannot be read: {error}")));
             match session.and_then(|session| Ok((session, request?))) {
-                Ok((session, request)) => call(&session, request, work.round, &report).await,
+                Ok((session, request)) => {
+                    if let (Some(level), true, Some(upstream)) =
+                        (request.log_level, request.stateless, upstream.upgrade())
+                    {
+                        upstream.log_at_least(&session, level).await;
+                    }
+                    call(&session, request, work.round, &report).await
+                }
                 Err(error) => failed(error.to_payload(), error.message),
             }
         })
@@ -93,6 +103,15 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
     let options =
         CallOptions { owner: Some(request.caller), capabilities: request.capabilities, client_info: None };
     let lane = lane(session, request.stateless);
+    let params = match (lane, request.log_level) {
+        // There is no level for a whole session in 2026-07-28: each request says it.
+        (Lane::Modern(_), Some(level)) if !request.stateless => with_log_level(params, level),
+        _ => Ok(params),
+    };
+    let params = match params {
+        Ok(params) => params,
+        Err(error) => return failed_with(&error.to_string()),
+    };
     let mut call = session.call(lane, &request.method, params.as_ref().map(Payload::as_raw), options);
     let mut asking = Asking::default();
     loop {
@@ -102,6 +121,11 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
                 CallEvent::Progress(raw) => report.progress(progress_line(&raw), raw),
                 CallEvent::Log(raw) => report.log(raw),
                 CallEvent::Question(question) => {
+                    if !method::is_question(&question.method) && (report.is_task() || request.stateless) {
+                        // There is no way to put it to such a caller.
+                        question.reply.refuse(RpcError::method_not_found(&question.method).to_payload());
+                        continue;
+                    }
                     if report.is_task() && let Err(missing) = able.allow(&question.method) {
                         // Nobody who holds the handle could answer it, and it must not be sent to them.
                         let why = format!("The client did not declare {missing}");
@@ -122,6 +146,17 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
             due = asking.next() => asking.go_on(due, report).await,
         }
     }
+}
+
+/// The params with the level in `_meta`, unless the caller has put one there.
+fn with_log_level(params: Option<Payload>, level: LogLevel) -> Result<Option<Payload>, InvalidPayload> {
+    let edited = meta::edit(params.as_ref(), |meta| {
+        if meta.get(meta::LOG_LEVEL).is_none() {
+            meta.set(meta::LOG_LEVEL, serde_json::value::to_raw_value(&level)?);
+        }
+        Ok(())
+    });
+    edited.map(Some)
 }
 
 /// The request again, with the answers and the state the upstream asked to get back.

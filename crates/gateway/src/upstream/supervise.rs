@@ -1,15 +1,16 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use taskgate_client::session::{CallEvent, CallOptions, Heard, Lane, OpenError, OpenOptions, Session};
+use serde_json::value::RawValue;
+use taskgate_client::session::{Heard, Lane, OpenError, OpenOptions, Session};
 use taskgate_client::transport::stdio;
 use taskgate_task::Payload;
-use taskgate_wire::raw::RawObject;
-use taskgate_wire::{Version, meta, method};
+use taskgate_wire::{ListKind, RawObject, Version, method};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Catalog, Change, State, Upstream, lane};
+use super::listening::keep_listening;
+use super::{Catalog, Change, Described, State, Upstream, lane};
 use crate::policy::{Speak, UpstreamKind};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -28,9 +29,16 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
         let since = Instant::now();
         let why: String = match connect(&strong, &mut opening).await {
             Ok((session, catalog)) => {
-                *strong.catalog.write() = Arc::new(catalog);
+                strong.shelf.put(ListKind::Tools, Arc::new(catalog));
+                [ListKind::Prompts, ListKind::Resources, ListKind::Templates]
+                    .into_iter()
+                    .for_each(|kind| strong.shelf.expire(kind));
+                let said = Described { lanes: session.lanes(), server: session.server().clone() };
+                *strong.described.write() = Some(said);
                 tracing::info!(upstream = strong.name(), "up");
                 state.send_replace(State::Up(session.clone()));
+                strong.renew_log_level(&session);
+                strong.renew_interests(&session);
                 drop(strong);
                 listen(&upstream, &session).await
             }
@@ -100,85 +108,81 @@ async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session,
         opening.probe = !opening.probe;
         error.to_string()
     })?;
-    let catalog = Catalog::fetch(&session, lane(&session, true)).await.map_err(|error| error.message)?;
+    let catalog = Catalog::fetch(&session, lane(&session, true), ListKind::Tools);
+    let catalog = catalog.await.map_err(|error| error.message)?;
     Ok((session, catalog))
 }
 
 /// Passes on what the upstream says until the connection ends; returns why it ended.
 async fn listen(upstream: &Weak<Upstream>, session: &Session) -> String {
     let mut heard = session.notifications();
-    let mut subscription = subscribe(session);
     let closed = session.closed();
-    tokio::pin!(closed);
+    let subscribed = subscribe(upstream, session);
+    tokio::pin!(closed, subscribed);
     loop {
-        let (method, params) = tokio::select! {
+        tokio::select! {
             reason = &mut closed => return reason.to_string(),
             heard = heard.next() => match heard {
-                Some(Heard::Notification { method, params }) => (method, params),
-                // Whatever was missed, the tools may have changed.
-                Some(Heard::Missed(_)) => (method::TOOLS_CHANGED.to_owned(), None),
+                Some(Heard::Notification { method, params }) => pass_on(upstream, method, params),
+                // Whatever was missed, every list may have changed.
+                Some(Heard::Missed(_)) => {
+                    for method in [method::TOOLS_CHANGED, method::PROMPTS_CHANGED, method::RESOURCES_CHANGED] {
+                        pass_on(upstream, method.to_owned(), None);
+                    }
+                }
                 None => return closed.await.to_string(),
             },
-            event = next_event(&mut subscription) => match event {
-                CallEvent::Notification { method, params } => (method, params),
-                CallEvent::Done(_) => {
-                    subscription = None;
-                    continue;
-                }
-                _ => continue,
-            },
-        };
-        let Some(upstream) = upstream.upgrade() else { return "no longer needed".to_owned() };
-        if method == method::TOOLS_CHANGED {
-            let refreshed = upstream.clone();
-            tokio::spawn(async move {
-                if let Err(error) = refreshed.refresh_tools().await {
-                    tracing::warn!(upstream = refreshed.name(), %error, "cannot list the tools after a change");
-                }
-                let _ = refreshed.changes.send(Change { method, params: None });
-            });
-            continue;
-        }
-        if method != method::LISTEN_ACKNOWLEDGED && method != method::CANCELLED {
-            let params = params.map(|params| without_subscription(&params));
-            // Nobody may be listening; that is fine.
-            let _ = upstream.changes.send(Change { method, params });
+            () = &mut subscribed => {}
         }
     }
 }
 
-/// A 2026-07-28 server only tells of changes on a subscription.
-fn subscribe(session: &Session) -> Option<taskgate_client::session::PendingCall> {
-    let lane @ Lane::Modern(_) = lane(session, true) else { return None };
-    let capabilities = session.server().of(lane)?.capabilities.clone();
-    let declares = |feature: &str| {
-        RawObject::parse(capabilities.as_str())
-            .ok()
-            .and_then(|all| all.get(feature).map(ToOwned::to_owned))
-            .and_then(|raw| RawObject::parse(raw.get()).ok()?.get("listChanged").map(|on| on.get() == "true"))
-            .unwrap_or(false)
-    };
-    let filter = serde_json::json!({ "notifications": {
-        "toolsListChanged": declares("tools"),
-        "promptsListChanged": declares("prompts"),
-        "resourcesListChanged": declares("resources"),
-    }});
-    let wanted = ["tools", "prompts", "resources"].into_iter().any(declares);
-    let params = Payload::from_value(&filter).ok()?;
-    wanted.then(|| session.call(lane, method::LISTEN, Some(params.as_raw()), CallOptions::default()))
-}
-
-async fn next_event(call: &mut Option<taskgate_client::session::PendingCall>) -> CallEvent {
-    match call {
-        Some(call) => call.next().await,
-        None => std::future::pending().await,
+/// Passes on one thing the upstream said, and keeps in mind what it means for the lists that are known.
+fn pass_on(upstream: &Weak<Upstream>, method: String, params: Option<Payload>) {
+    let Some(upstream) = upstream.upgrade() else { return };
+    ListKind::changed_by(&method).iter().for_each(|kind| upstream.shelf.expire(*kind));
+    if method == method::TOOLS_CHANGED {
+        tokio::spawn(async move {
+            if let Err(error) = upstream.refresh(ListKind::Tools).await {
+                tracing::warn!(upstream = upstream.name(), %error, "cannot list the tools after a change");
+            }
+            let _ = upstream.changes.send(Change { method, params, subscribed: None });
+        });
+    } else if method != method::LISTEN_ACKNOWLEDGED && method != method::CANCELLED {
+        // Nobody may be listening; that is fine.
+        let _ = upstream.changes.send(Change { method, params, subscribed: None });
     }
 }
 
-fn without_subscription(params: &Payload) -> Payload {
-    let edited = meta::edit(Some(params), |members| {
-        members.remove(meta::SUBSCRIPTION_ID);
-        Ok(())
-    });
-    edited.unwrap_or_else(|_| params.clone())
+/// A 2026-07-28 server only tells of changed lists on a subscription. Never returns: what it is asked along with says when
+/// the connection ends.
+async fn subscribe(upstream: &Weak<Upstream>, session: &Session) {
+    if let lane @ Lane::Modern(_) = lane(session, true)
+        && let Some(filter) = changing_lists(session, lane)
+    {
+        let failure =
+            keep_listening(session, lane, &filter, |method, params| pass_on(upstream, method, params)).await;
+        tracing::debug!(%failure, "the subscription to changed lists has ended");
+    }
+    std::future::pending().await
+}
+
+/// The filter for the lists that the server says it tells of; `None` if there are none.
+fn changing_lists(session: &Session, lane: Lane) -> Option<Payload> {
+    let mut filter = RawObject::default();
+    for (feature, member) in [
+        ("tools", "toolsListChanged"),
+        ("prompts", "promptsListChanged"),
+        ("resources", "resourcesListChanged"),
+    ] {
+        if session.server().of(lane).is_some_and(|said| said.offers(feature, "listChanged")) {
+            filter.set(member, RawValue::TRUE.to_owned());
+        }
+    }
+    if filter.is_empty() {
+        return None;
+    }
+    let mut params = RawObject::default();
+    params.set("notifications", filter.to_raw().ok()?);
+    params.to_payload().ok()
 }

@@ -47,7 +47,7 @@ async fn clashing_tools_are_told_apart() {
         assert_eq!(modern.tool(unknown, json!([])).await.code(), -32602, "{unknown}");
     }
     assert_eq!((one.count("calls"), two.count("calls"), three.count("calls")), (2, 4, 2));
-    assert_eq!(modern.ask("prompts/list", json!({})).await.result()["prompts"][0]["name"], "greet");
+    assert_eq!(modern.ask("prompts/list", json!({})).await.result()["prompts"][0]["name"], "one_greet");
     assert_eq!(modern.ask("unknown/method", json!({})).await.code(), -32601);
 }
 

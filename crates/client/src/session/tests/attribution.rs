@@ -163,12 +163,21 @@ async fn a_cancelled_call_refuses_its_open_questions() {
     assert!(matches!(&rest[1], Message::Error { id: Some(id), .. } if *id == Id::number(5)));
 }
 
+/// A request that only a server and its client know goes where a question would; without a call nobody could know it. Tasks
+/// are not asked for by servers here.
 #[tokio::test]
-async fn other_requests_of_a_server_do_not_exist() {
+async fn other_requests_of_a_server_need_a_call() {
     let (session, mut server) = legacy(8).await;
-    let _calls = calls(&session, &mut server, [None]).await;
-    server.ask(5, "tools/call", "{}", None).await;
+    server.ask(4, "custom/question", "{}", None).await;
     assert_eq!(refusal(&mut server).await.0, -32601);
+    let [mut only] = calls(&session, &mut server, [None]).await;
+    server.ask(5, "tasks/get", "{}", None).await;
+    assert_eq!(refusal(&mut server).await.0, -32601);
+    server.ask(7, "custom/question", r#"{"n":1.0}"#, None).await;
+    let asked = question(&mut only).await;
+    assert_eq!((asked.method.as_str(), asked.params), ("custom/question", Some(json(r#"{"n":1.0}"#))));
+    asked.reply.answer(json("{}"));
+    assert_eq!(server.next().await, Message::Response { id: Id::number(7), result: json("{}") });
     server.ask(6, "ping", "{}", None).await;
     assert_eq!(server.next().await, Message::Response { id: Id::number(6), result: json("{}") });
 }

@@ -97,12 +97,14 @@ pub fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Arc<Session>, (Sta
 impl Gateway {
     /// What a session's client says without wanting an answer.
     pub(in crate::server) fn heard(&self, session: &Session, name: &str, raw: Option<&Payload>) {
+        if session.negotiated().is_some() {
+            self.pass_notification(name, raw);
+        }
         if name == method::CANCELLED
             && let Ok(params) = Params::parse(raw)
             && let Some(id) = params.request_id().and_then(Id::from_raw)
         {
             session.cancel(&id);
         }
-        // `notifications/initialized` needs nothing; the rest concerns features that are relayed later.
     }
 }

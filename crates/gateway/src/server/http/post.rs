@@ -50,7 +50,10 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
             if headers::session_id(&headers).is_some() {
                 in_session::notification(&gateway, &headers, &method, params.as_ref())
             } else {
-                // 2026-07-28 defines no notification for this direction; nothing depends on one.
+                // 2026-07-28 defines none for this direction, but a server and its client may have their own.
+                if is_stateless(&headers, &Params::default()) {
+                    gateway.pass_notification(&method, params.as_ref());
+                }
                 StatusCode::ACCEPTED.into_response()
             }
         }

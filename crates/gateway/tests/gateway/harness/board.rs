@@ -12,6 +12,7 @@ use taskgate_wire::Message;
 use tokio::sync::{Notify, mpsc};
 
 use super::fake::{self, Era};
+use super::offers::Offers;
 use super::soon;
 
 /// A fake upstream seen from the test. Clones are the same upstream.
@@ -20,7 +21,7 @@ pub struct Board(Arc<Inner>);
 
 struct Inner {
     era: Era,
-    tools: Vec<Value>,
+    offers: Mutex<Offers>,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -33,6 +34,8 @@ struct State {
     running: usize,
     links: Vec<mpsc::Sender<Inbound>>,
     refuse: bool,
+    /// What clients are subscribed to: `uri`, and the request's `id` in 2026-07-28.
+    subscriptions: Vec<Value>,
 }
 
 impl Board {
@@ -55,7 +58,17 @@ impl Board {
 
     /// An upstream with these tools.
     pub fn with_tools(era: Era, tools: Vec<Value>) -> Board {
-        Board(Arc::new(Inner { era, tools, state: Mutex::default(), changed: Notify::new() }))
+        Board::with(era, Offers { tools, ..Offers::default() })
+    }
+
+    /// An upstream that offers this.
+    pub fn with(era: Era, offers: Offers) -> Board {
+        Board(Arc::new(Inner {
+            era,
+            offers: Mutex::new(offers),
+            state: Mutex::default(),
+            changed: Notify::new(),
+        }))
     }
 
     /// The upstream under a name. Every connection gets a server of its own, all of them write on this board.
@@ -78,9 +91,48 @@ impl Board {
         self.0.era
     }
 
-    /// Its tool definitions.
-    pub fn tools(&self) -> &[Value] {
-        &self.0.tools
+    /// What it offers.
+    pub fn offers(&self) -> Offers {
+        self.0.offers.lock().clone()
+    }
+
+    /// Offers something else from now on.
+    pub fn offer(&self, change: impl FnOnce(&mut Offers)) {
+        change(&mut self.0.offers.lock());
+    }
+
+    /// Notes a subscription of a client, or its end.
+    pub fn subscribe(&self, subscription: Value, on: bool) {
+        self.change(|state| {
+            state.subscriptions.retain(|known| *known != subscription);
+            if on {
+                state.subscriptions.push(subscription);
+            }
+        });
+    }
+
+    /// Ends the subscription that was opened by this request.
+    pub fn unlisten(&self, id: &Value) {
+        self.change(|state| state.subscriptions.retain(|known| known["id"] != *id));
+    }
+
+    /// The URIs that are subscribed to, in the order they were.
+    pub fn subscribed(&self) -> Vec<String> {
+        let state = self.0.state.lock();
+        let uris = state.subscriptions.iter().filter_map(|known| known["uri"].as_str());
+        uris.map(ToOwned::to_owned).collect()
+    }
+
+    /// Tells whoever is subscribed that a resource, or a part of it, has changed.
+    pub async fn update(&self, subscribed: &str, updated: &str) {
+        let known = self.0.state.lock().subscriptions.clone();
+        for subscription in known.iter().filter(|known| known["uri"] == subscribed) {
+            let mut params = json!({"uri": updated});
+            if let Some(id) = subscription.get("id") {
+                params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": id});
+            }
+            self.say("notifications/resources/updated", Some(params)).await;
+        }
     }
 
     /// Closes all connections; new ones end at once while `refuse` is on.
@@ -88,6 +140,7 @@ impl Board {
         let links = {
             let mut state = self.0.state.lock();
             state.refuse = refuse;
+            state.subscriptions.clear();
             std::mem::take(&mut state.links)
         };
         for link in links {

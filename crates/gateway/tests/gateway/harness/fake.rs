@@ -70,7 +70,7 @@ pub async fn serve(board: Board, far: FarEnd) {
             Message::Request { id, method, params } => {
                 let params = value(params.as_ref());
                 board.hear(json!({"method": method, "id": value_of(id.as_str()), "params": params}));
-                if method == "tools/call" {
+                if method == "tools/call" || steps(&params).is_some() {
                     board.bump("calls");
                     board.run(true);
                     let running = Running(board.clone());
@@ -97,6 +97,9 @@ pub async fn serve(board: Board, far: FarEnd) {
                 {
                     call.abort();
                 }
+                if method == "notifications/cancelled" {
+                    board.unlisten(&params["requestId"]);
+                }
             }
             Message::Response { id, result } => settle(&pending, &id, value(Some(&result))),
             Message::Error { id: Some(id), error } => {
@@ -122,13 +125,17 @@ async fn simple(
     id: &Id,
     out: &mpsc::Sender<Inbound>,
 ) -> Option<Result<Value, Value>> {
-    let capabilities = json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}});
+    let offers = board.offers();
+    if let Some(answer) = offers.answer(board, method, params) {
+        return Some(answer);
+    }
+    let capabilities = &offers.capabilities;
     Some(match (method, board.era()) {
         ("initialize", Era::Session | Era::Both) => Ok(json!({
             "protocolVersion": params["protocolVersion"],
             "capabilities": capabilities,
             "serverInfo": {"name": "fake", "version": "1"},
-            "instructions": "Follow the steps.",
+            "instructions": offers.instructions,
         })),
         ("server/discover", Era::Modern | Era::Both) => {
             let versions: &[&str] =
@@ -137,19 +144,35 @@ async fn simple(
                 "resultType": "complete",
                 "supportedVersions": versions,
                 "capabilities": capabilities,
-                "instructions": "Follow the steps.",
+                "instructions": offers.instructions,
             }))
         }
         ("subscriptions/listen", Era::Modern | Era::Both) => {
+            let mut granted = params["notifications"].clone();
+            if let Some(uris) = granted.get_mut("resourceSubscriptions").and_then(Value::as_array_mut) {
+                uris.retain(|uri| uri.as_str().is_some_and(|uri| offers.has(uri)));
+                for uri in uris {
+                    board.subscribe(json!({"uri": uri, "id": value_of(id.as_str())}), true);
+                }
+            }
             let params = json!({
                 "_meta": {"io.modelcontextprotocol/subscriptionId": value_of(id.as_str())},
-                "notifications": params["notifications"],
+                "notifications": granted,
             });
             let _ = out.send(notification("notifications/subscriptions/acknowledged", &params)).await;
             return None;
         }
-        ("tools/list", _) => Ok(json!({"tools": board.tools()})),
-        ("prompts/list", _) => Ok(json!({"prompts": [{"name": "greet"}]})),
+        ("resources/subscribe", Era::Session | Era::Both) => match params["uri"].as_str() {
+            Some(uri) if offers.has(uri) => {
+                board.subscribe(json!({"uri": uri}), true);
+                Ok(json!({"x-own": true}))
+            }
+            uri => Err(offers.not_found(board, uri.unwrap_or_default())),
+        },
+        ("resources/unsubscribe", Era::Session | Era::Both) => {
+            board.subscribe(json!({"uri": params["uri"]}), false);
+            Ok(json!({}))
+        }
         ("ping", _) => Ok(json!({})),
         _ => Err(json!({"code": -32601, "message": format!("Method not found: {method}")})),
     })
@@ -157,7 +180,7 @@ async fn simple(
 
 impl Call {
     async fn run(mut self, running: Running) {
-        let steps = self.params["arguments"]["steps"].as_array().cloned().unwrap_or_default();
+        let steps = steps(&self.params).cloned().unwrap_or_default();
         let mut end = None;
         let mut rounds = 0;
         for step in &steps {
@@ -186,6 +209,9 @@ impl Call {
                 let mut params = what.clone();
                 params["progressToken"] = self.params["_meta"]["progressToken"].clone();
                 self.say("notifications/progress", &params).await;
+            }
+            "log_at" => {
+                self.say("notifications/message", &json!({"level": what, "data": what})).await;
             }
             "log" => self.say("notifications/message", &json!({"level": "info", "data": what})).await,
             "ask" | "ask_unnamed" => {
@@ -264,6 +290,11 @@ impl Call {
     async fn say(&self, method: &str, params: &Value) {
         let _ = self.out.send(notification(method, params)).await;
     }
+}
+
+/// The steps of a call: among the arguments, or beside them where a request has none.
+fn steps(params: &Value) -> Option<&Vec<Value>> {
+    params["arguments"]["steps"].as_array().or_else(|| params["steps"].as_array())
 }
 
 fn notification(method: &str, params: &Value) -> Inbound {

@@ -7,6 +7,7 @@ pub mod http;
 pub mod life;
 pub mod logs;
 pub mod modern;
+pub mod offers;
 pub mod old;
 pub mod pipe;
 
@@ -21,6 +22,7 @@ pub use fake::Era;
 pub use http::Server;
 pub use life::Life;
 pub use modern::Modern;
+pub use offers::Offers;
 pub use old::Old;
 pub use pipe::Pipe;
 
