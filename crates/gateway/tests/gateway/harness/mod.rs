@@ -85,6 +85,11 @@ pub async fn serve(board: &Board) -> Server {
     Server::start(builder(board).build().await.expect("gateway")).await
 }
 
+/// The same with these settings.
+pub async fn serve_with(board: &Board, settings: Settings) -> Server {
+    Server::start(builder(board).settings(settings).build().await.expect("gateway")).await
+}
+
 /// The same for one known user.
 pub async fn serve_local(board: &Board) -> Server {
     Server::start(builder(board).single_user(true).build().await.expect("gateway")).await
