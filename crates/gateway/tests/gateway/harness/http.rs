@@ -61,8 +61,6 @@ pub struct Response {
     pub status: u16,
     /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The id of the last event.
-    pub last_id: Option<String>,
     body: Body,
 }
 
@@ -130,7 +128,7 @@ pub async fn read_head(stream: TcpStream) -> Response {
         (None, Some(_)) => Left::Chunks,
         (None, None) => Left::UntilClosed,
     };
-    Response { status, headers, last_id: None, body: Body { reader, left, text: Vec::new() } }
+    Response { status, headers, body: Body { reader, left, text: Vec::new() } }
 }
 
 impl Response {
@@ -158,32 +156,18 @@ impl Response {
         soon("an event", self.next_event()).await
     }
 
-    /// The next message, however long it takes. Comments and priming events are passed over.
+    /// The next message, however long it takes. Priming events have no data and are passed over.
     pub async fn next_event(&mut self) -> Option<String> {
-        loop {
-            let block = self.next_block().await?;
-            let mut data = block.lines().filter_map(|line| line.strip_prefix("data: "));
-            if let Some(data) = data.next().filter(|data| !data.is_empty()) {
-                return Some(data.to_owned());
-            }
-        }
-    }
-
-    /// The next event or comment as it stands on the stream; `None` when it has ended.
-    pub async fn block(&mut self) -> Option<String> {
-        soon("an event or comment", self.next_block()).await
-    }
-
-    async fn next_block(&mut self) -> Option<String> {
         loop {
             let text = &self.body.text;
             if let Some(end) = text.windows(2).position(|two| two == b"\n\n") {
-                let block: Vec<u8> = self.body.text.drain(..end + 2).collect();
-                let block = String::from_utf8(block).expect("UTF-8");
-                if let Some(id) = block.lines().find_map(|line| line.strip_prefix("id: ")) {
-                    self.last_id = Some(id.to_owned());
+                let event: Vec<u8> = self.body.text.drain(..end + 2).collect();
+                let event = String::from_utf8(event).expect("UTF-8");
+                let mut data = event.lines().filter_map(|line| line.strip_prefix("data: "));
+                if let Some(data) = data.next().filter(|data| !data.is_empty()) {
+                    return Some(data.to_owned());
                 }
-                return Some(block);
+                continue;
             }
             let chunk = self.body.chunk().await?;
             self.body.text.extend(chunk);

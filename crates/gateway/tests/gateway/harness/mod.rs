@@ -2,6 +2,7 @@
 
 pub mod board;
 pub mod child;
+pub mod direct;
 pub mod fake;
 pub mod http;
 pub mod life;
@@ -17,6 +18,7 @@ use taskgate_gateway::{Gateway, GatewayBuilder, Settings, ToolPolicy};
 
 pub use board::Board;
 pub use child::Child;
+pub use direct::Direct;
 pub use fake::Era;
 pub use http::Server;
 pub use life::Life;

@@ -75,16 +75,6 @@ impl Old {
         http::send(self.addr, "GET", &headers, b"").await
     }
 
-    /// Comes back to a stream after this event.
-    pub async fn resume(&self, last: &str) -> Response {
-        let headers = [
-            ("Accept", "text/event-stream"),
-            ("Mcp-Session-Id", self.session.as_str()),
-            ("Last-Event-ID", last),
-        ];
-        http::send(self.addr, "GET", &headers, b"").await
-    }
-
     /// Ends the session.
     pub async fn end(&self) -> u16 {
         http::send(self.addr, "DELETE", &[("Mcp-Session-Id", &self.session)], b"").await.status
