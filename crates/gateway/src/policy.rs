@@ -158,7 +158,7 @@ impl Default for Settings {
             keep_alive: Duration::from_secs(10),
             session_idle: Duration::from_secs(3600),
             max_sessions: 10_000,
-            session_requests: 256,
+            session_requests: 1000,
             streams: StreamSettings::default(),
             drain_grace: Duration::from_secs(10),
         }

@@ -178,6 +178,41 @@ async fn what_was_given_up_is_missing_and_the_rest_comes() {
     }
 }
 
+/// What a session keeps is bounded over all its streams: those that ended first are forgotten first, and a client that is
+/// connected is not touched.
+#[tokio::test(start_paused = true)]
+async fn the_oldest_streams_are_forgotten_first() {
+    let mut limited = Settings::default();
+    limited.streams.session_replay = 32 * 1024;
+    let (board, client) = opened(limited, "2025-11-25").await;
+    let mut live = client.call(100, json!([progress([1]), vec![json!({"wait": "go"})]].concat())).await;
+    let seen = read(&mut live, json!(1)).await;
+    let text = "x".repeat(4 * 1024);
+    let result = json!({"content": [{"type": "text", "text": text}]});
+    let mut ids = Vec::new();
+    for id in 1..=20 {
+        let mut call =
+            client.call(id, json!([progress([id]), vec![json!({"return": result})]].concat())).await;
+        ids.push(read(&mut call, json!(id)).await);
+        drop(call);
+        settled().await;
+    }
+    let mut kept = 0;
+    for (n, id) in ids.iter().enumerate() {
+        let mut back = client.resume(id).await;
+        if back.status == 200 {
+            kept += 1;
+            assert_eq!(gists(&back.rest().await), json!([text]));
+        } else {
+            assert_eq!((back.status, kept), (400, 0), "stream {n}");
+        }
+    }
+    assert!((5..=8).contains(&kept), "{kept} answers of 4 KiB are kept");
+    board.open("go");
+    assert_eq!(gists(&live.rest().await), json!(["done"]));
+    assert_eq!(client.resume(&seen).await.status, 200);
+}
+
 /// A client that is connected gets everything, however small the limits and however much comes at once.
 #[tokio::test(start_paused = true)]
 async fn a_connected_client_misses_nothing() {
