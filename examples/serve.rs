@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use taskgate_gateway::{GatewayBuilder, MemoryStore, Settings, SqliteOptions, SqliteStore, Store};
+use taskgate_gateway::{GatewayBuilder, MemoryStore, SqliteOptions, SqliteStore, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -27,8 +27,7 @@ pub async fn run(
         Some(file) => Arc::new(SqliteStore::open(SqliteOptions::new(file))?),
         None => Arc::new(MemoryStore::new()),
     };
-    let settings = Settings { single_user, ..Settings::default() };
-    let gateway = builder.shared_store(store).settings(settings).build().await?;
+    let gateway = builder.shared_store(store).single_user(single_user).build().await?;
     let mut terminated = signal(SignalKind::terminate())?;
     let shutdown = async move {
         tokio::select! {

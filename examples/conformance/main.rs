@@ -11,7 +11,7 @@ mod serve;
 
 use std::time::Duration;
 
-use taskgate_gateway::{Gateway, ToolPolicy, WorkClass};
+use taskgate_gateway::{Gateway, Settings, StreamSettings, ToolPolicy, WorkClass};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,7 +22,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let always = ToolPolicy { poll_interval: Duration::from_millis(500), ..ToolPolicy::always() };
     let never = ToolPolicy::never();
     let optional = |inline_for| ToolPolicy { inline_for, ..quick.clone() };
+    // So that the suite sees how a stream is polled, and every client has to.
+    let streams = StreamSettings {
+        close_after: Some(Duration::from_secs(1)),
+        retry: Duration::from_millis(200),
+        ..StreamSettings::default()
+    };
     let builder = Gateway::builder()
+        .settings(Settings { streams, ..Settings::default() })
         .upstream(fixtures::Fixtures::new())
         .policy(never)
         .tool("slow_compute", ToolPolicy { class, ..optional(Duration::ZERO) })

@@ -126,7 +126,7 @@ impl Gateway {
             loop {
                 ticks.tick().await;
                 let Some(inner) = inner.upgrade() else { return };
-                inner.sessions.drop_idle(inner.settings.session_idle);
+                inner.sessions.tidy(&inner.settings);
                 inner.parked.drop_expired();
             }
         });

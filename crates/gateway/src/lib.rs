@@ -17,18 +17,22 @@
 mod builder;
 mod config;
 mod gateway;
+mod outlet;
 mod policy;
 mod relay;
 mod route;
 mod server;
 mod session;
+mod stream;
 mod to_client;
 mod upstream;
 
 pub use builder::{BuildError, GatewayBuilder};
 pub use config::*;
 pub use gateway::Gateway;
-pub use policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamKind, UpstreamSpec};
+pub use policy::{
+    Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy, UpstreamKind, UpstreamSpec,
+};
 pub use taskgate_client::transport::stdio::StdioCommand;
 pub use taskgate_engine::{Engine, MemoryStore, SqliteOptions, SqliteStore, Store, StoreError};
 pub use taskgate_task::{LifetimePolicy, WorkClass};

@@ -136,6 +136,12 @@ pub struct Settings {
     pub keep_alive: Duration,
     /// How long a session without any stream or request is kept.
     pub session_idle: Duration,
+    /// How many sessions there may be at a time.
+    pub max_sessions: usize,
+    /// How many requests of one session may be open at a time, and so how many streams besides the general one.
+    pub session_requests: usize,
+    /// How streams of sessions behave.
+    pub streams: StreamSettings,
     /// How long a shutdown waits for running work.
     pub drain_grace: Duration,
 }
@@ -151,7 +157,40 @@ impl Default for Settings {
             max_message: 16 * 1024 * 1024,
             keep_alive: Duration::from_secs(10),
             session_idle: Duration::from_secs(3600),
+            max_sessions: 10_000,
+            session_requests: 1000,
+            streams: StreamSettings::default(),
             drain_grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// How streams of sessions over HTTP behave, and what is kept of them for clients that come back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamSettings {
+    /// How many events of a stream are kept.
+    pub replay_events: usize,
+    /// How many bytes of a stream are kept.
+    pub replay_size: usize,
+    /// How many bytes of all streams of a session are kept.
+    pub session_replay: usize,
+    /// How long a stream is kept after its end or after its client left, whatever is later.
+    pub replay_for: Duration,
+    /// After how long a connection is closed so that the client comes back for the rest; `None` never closes one.
+    pub close_after: Option<Duration>,
+    /// How long clients are told to wait before they come back.
+    pub retry: Duration,
+}
+
+impl Default for StreamSettings {
+    fn default() -> Self {
+        StreamSettings {
+            replay_events: 256,
+            replay_size: 1024 * 1024,
+            session_replay: 8 * 1024 * 1024,
+            replay_for: Duration::from_secs(300),
+            close_after: None,
+            retry: Duration::from_secs(1),
         }
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,46 +6,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use taskgate_task::{Owner, Payload, TaskId};
 use taskgate_wire::{Capabilities, Id, LogLevel, Message, Version};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
+pub use crate::outlet::Outlet;
+use crate::policy::StreamSettings;
 use crate::route::concerns;
+use crate::stream::Streams;
 use crate::to_client::ToClient;
 use crate::upstream::{Change, Interest};
-
-/// Where messages to the other side are put: one request's stream, a session's general stream, or stdout.
-#[derive(Debug, Clone)]
-pub struct Outlet(Option<mpsc::UnboundedSender<Message>>);
-
-impl Outlet {
-    /// An outlet and its far end.
-    pub fn new() -> (Outlet, mpsc::UnboundedReceiver<Message>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        (Outlet(Some(sender)), receiver)
-    }
-
-    /// An outlet that leads nowhere, for what is answered at once.
-    pub const fn nowhere() -> Outlet {
-        Outlet(None)
-    }
-
-    /// Puts a message on its way; `false` if the stream is gone.
-    pub fn send(&self, message: Message) -> bool {
-        self.0.as_ref().is_some_and(|sender| sender.send(message).is_ok())
-    }
-
-    /// Whether the stream is gone.
-    pub fn is_closed(&self) -> bool {
-        self.0.as_ref().is_none_or(mpsc::UnboundedSender::is_closed)
-    }
-
-    /// Resolves when the stream is gone.
-    pub async fn closed(&self) {
-        if let Some(sender) = &self.0 {
-            sender.closed().await;
-        }
-    }
-}
 
 /// What a client said in `initialize`.
 #[derive(Debug, Clone)]
@@ -66,10 +35,13 @@ pub struct Session {
     id: String,
     owner: Owner,
     negotiated: Mutex<Option<Negotiated>>,
-    general: Mutex<General>,
+    /// Where what belongs to no request goes: the GET stream or stdout.
+    general: Outlet,
+    streams: Arc<Streams>,
     next_request: AtomicU64,
     pending: Mutex<HashMap<u64, oneshot::Sender<Result<Payload, Payload>>>>,
-    running: Mutex<HashMap<Id, Running>>,
+    running: Mutex<Requests>,
+    max_requests: usize,
     request_ended: Notify,
     results: Mutex<HashMap<TaskId, Vec<(u64, Outlet)>>>,
     told: Mutex<HashMap<TaskId, Instant>>,
@@ -79,6 +51,13 @@ pub struct Session {
     streams_changed: Notify,
     ended: watch::Sender<bool>,
     last_used: Mutex<Instant>,
+}
+
+/// The requests of the client that run.
+#[derive(Debug, Default)]
+struct Requests {
+    by_id: HashMap<Id, Running>,
+    count: usize,
 }
 
 /// The requests of the client that run under one id: one, unless the client uses an id twice at a time.
@@ -94,28 +73,37 @@ impl Running {
     }
 }
 
-/// The stream for what belongs to no request: the GET stream or stdout.
-#[derive(Debug, Default)]
-struct General {
-    outlet: Option<(u64, Outlet)>,
-    serial: u64,
-    backlog: VecDeque<Message>,
-}
-
-/// Notifications kept for a general stream that is not open; the oldest ones go first.
-const BACKLOG: usize = 64;
-
 impl Session {
-    /// A session of this owner.
-    pub fn new(id: String, owner: Owner) -> Arc<Session> {
-        Arc::new(Session {
+    /// A session over HTTP. The tag stands in the ids of its events; so many requests may be open at a time.
+    pub fn over_http(
+        id: String,
+        tag: u32,
+        owner: Owner,
+        streams: StreamSettings,
+        max_requests: usize,
+    ) -> Arc<Session> {
+        let streams = Streams::new(tag, streams);
+        let general = Outlet::to(streams.general());
+        Arc::new(Session::new(id, owner, general, streams, max_requests))
+    }
+
+    /// The session of the one client at the other end of a pair of pipes.
+    pub fn over_pipes(owner: Owner, general: Outlet) -> Arc<Session> {
+        let streams = Streams::new(0, StreamSettings::default());
+        Arc::new(Session::new("stdio".to_owned(), owner, general, streams, usize::MAX))
+    }
+
+    fn new(id: String, owner: Owner, general: Outlet, streams: Arc<Streams>, max_requests: usize) -> Session {
+        Session {
             id,
             owner,
             negotiated: Mutex::default(),
-            general: Mutex::default(),
+            general,
+            streams,
             next_request: AtomicU64::new(1),
             pending: Mutex::default(),
             running: Mutex::default(),
+            max_requests,
             request_ended: Notify::new(),
             results: Mutex::default(),
             told: Mutex::default(),
@@ -125,7 +113,7 @@ impl Session {
             streams_changed: Notify::new(),
             ended: watch::Sender::new(false),
             last_used: Mutex::new(Instant::now()),
-        })
+        }
     }
 
     /// Its id.
@@ -165,59 +153,30 @@ impl Session {
 
     /// Whether nothing has used it for this long, and nothing is using it.
     pub fn is_idle(&self, limit: Duration) -> bool {
-        self.general.lock().outlet.is_none()
-            && self.running.lock().is_empty()
+        !self.streams.any_connected()
+            && self.running.lock().by_id.is_empty()
             && self.couriers.lock().is_empty()
             && self.last_used.lock().elapsed() >= limit
     }
 
-    /// Opens the general stream; an older one is replaced. What was kept for it is put on it.
-    pub fn open_general(&self, outlet: Outlet) -> u64 {
-        let mut general = self.general.lock();
-        general.serial += 1;
-        let serial = general.serial;
-        for message in general.backlog.drain(..) {
-            outlet.send(message);
-        }
-        general.outlet = Some((serial, outlet));
-        drop(general);
+    /// Its streams over HTTP.
+    pub fn streams(&self) -> &Arc<Streams> {
+        &self.streams
+    }
+
+    /// A client has connected to one of the streams.
+    pub fn stream_opened(&self) {
         self.streams_changed.notify_waiters();
-        serial
     }
 
-    /// The general stream is gone.
-    pub fn close_general(&self, serial: u64) {
-        let mut general = self.general.lock();
-        if general.outlet.as_ref().is_some_and(|(current, _)| *current == serial) {
-            general.outlet = None;
-        }
-        drop(general);
-        self.touch();
-    }
-
-    /// The general stream, if it is open.
+    /// The general stream, if the client is there.
     pub fn general(&self) -> Option<Outlet> {
-        self.general
-            .lock()
-            .outlet
-            .as_ref()
-            .map(|(_, outlet)| outlet.clone())
-            .filter(|outlet| !outlet.is_closed())
+        Some(&self.general).filter(|general| !general.is_closed()).cloned()
     }
 
-    /// Sends a notification on the general stream, or keeps it for the next one, within bounds.
+    /// Sends a notification on the general stream. It is kept for the client that comes for it, within bounds.
     pub fn notify(&self, method: &str, params: Option<Payload>) {
-        let message = Message::Notification { method: method.to_owned(), params };
-        let mut general = self.general.lock();
-        if let Some((_, outlet)) = &general.outlet
-            && outlet.send(message.clone())
-        {
-            return;
-        }
-        if general.backlog.len() == BACKLOG {
-            general.backlog.pop_front();
-        }
-        general.backlog.push_back(message);
+        self.general.send(Message::Notification { method: method.to_owned(), params });
     }
 
     /// Sends a request to the client on a stream.
@@ -244,22 +203,28 @@ impl Session {
         }
     }
 
-    /// Notes that a request of the client runs. `notifications/cancelled` notifies the returned handle.
-    pub fn began(&self, id: &Id) -> Arc<Notify> {
+    /// Notes that a request of the client runs. `notifications/cancelled` notifies the returned handle; there is none if
+    /// too many run already.
+    pub fn began(&self, id: &Id) -> Option<Arc<Notify>> {
         let mut running = self.running.lock();
-        let under = running.entry(id.clone()).or_default();
+        if running.count >= self.max_requests {
+            return None;
+        }
+        running.count += 1;
+        let under = running.by_id.entry(id.clone()).or_default();
         under.count += 1;
-        under.stop.clone()
+        Some(under.stop.clone())
     }
 
     /// Notes that a request of the client has been answered.
     pub fn finished(&self, id: &Id) {
         let mut running = self.running.lock();
-        if let Some(under) = running.get_mut(id) {
+        if let Some(under) = running.by_id.get_mut(id) {
             under.count -= 1;
             if under.count == 0 {
-                running.remove(id);
+                running.by_id.remove(id);
             }
+            running.count -= 1;
         }
         drop(running);
         self.request_ended.notify_waiters();
@@ -269,7 +234,7 @@ impl Session {
     pub async fn quiet(&self) {
         loop {
             let ended = self.request_ended.notified();
-            if self.running.lock().is_empty() {
+            if self.running.lock().by_id.is_empty() {
                 return;
             }
             ended.await;
@@ -278,7 +243,7 @@ impl Session {
 
     /// The client cancels a request of its own. Unknown ones are ignored, as the cancellation page says.
     pub fn cancel(&self, id: &Id) {
-        if let Some(running) = self.running.lock().get(id) {
+        if let Some(running) = self.running.lock().by_id.get(id) {
             running.stop();
         }
     }
@@ -369,11 +334,11 @@ impl Session {
 
     /// Ends the session: its streams close, its requests of ours get no answer, its couriers stop.
     pub fn end(&self) {
-        self.general.lock().outlet = None;
+        self.general.finish();
         self.pending.lock().clear();
         self.subscribed.lock().clear();
         *self.log_level.lock() = None;
-        self.running.lock().values().for_each(Running::stop);
+        self.running.lock().by_id.values().for_each(Running::stop);
         self.ended.send_replace(true);
     }
 

@@ -15,8 +15,16 @@ pub struct ToClient {
 }
 
 impl ToClient {
-    /// The client's result or error; `None` when the stream is gone or the session has ended.
+    /// The client's result or error; `None` when nobody will come back to the stream or the session has ended.
     pub async fn answer(&mut self) -> Option<Result<Payload, Payload>> {
+        tokio::select! {
+            answer = &mut self.answer => answer.ok(),
+            () = self.outlet.gone() => None,
+        }
+    }
+
+    /// The client's result or error; `None` as soon as its connection breaks, for what others can be asked.
+    pub async fn answer_while_connected(&mut self) -> Option<Result<Payload, Payload>> {
         tokio::select! {
             answer = &mut self.answer => answer.ok(),
             () = self.outlet.closed() => None,

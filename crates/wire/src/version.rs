@@ -56,6 +56,11 @@ impl Version {
         self == Version::V2025_03_26
     }
 
+    /// Whether clients know that a server may close a stream's connection and be asked for the rest (SEP-1699).
+    pub fn has_polling(self) -> bool {
+        self >= Version::V2025_11_25 && !self.is_stateless()
+    }
+
     /// The version to answer an `initialize` with: the one asked for if it has that handshake, else the newest that has.
     pub fn negotiate(requested: &str) -> Version {
         match Version::from_wire(requested) {

@@ -13,6 +13,7 @@ use toml::Spanned;
 
 use super::error::Problems;
 use super::fields::Entry;
+use super::limits::CountRange;
 use super::raw::RawConfig;
 use crate::policy::{Settings, StorePlace, ToolPolicy};
 
@@ -74,6 +75,17 @@ impl Surroundings<'_> {
     ) -> Option<T> {
         let entry = entry.as_ref()?;
         self.parsed_at(entry, key, allowed, parse)
+    }
+
+    /// A number that lies in a range.
+    fn counted(&self, entry: &Entry<i64>, key: &str, range: CountRange) -> Option<usize> {
+        let entry = entry.as_ref()?;
+        let number = range.check(*entry.get_ref());
+        if number.is_none() {
+            let what = format!("`{key}`: {} is out of range", entry.get_ref());
+            self.problems.add_with_help(entry.span(), what, format!("allowed: {}", range.allowed()));
+        }
+        number
     }
 
     /// [`Surroundings::parsed`] for a string that is there.

@@ -83,6 +83,9 @@ fn advice(key: &str, section: &Section, elsewhere: &[&Section]) -> String {
 const DURATIONS: &[&str] = &[
     "keep_alive",
     "session_idle",
+    "replay_for",
+    "stream_close_after",
+    "stream_retry",
     "drain_grace",
     "inline_for",
     "run_limit",
@@ -105,8 +108,11 @@ fn hint(key: &str, value: &DeValue<'_>) -> Option<String> {
         ("upstream", DeValue::Table(_)) => {
             Some("write [[upstream]], with two brackets on each side".to_owned())
         }
-        ("max_message", DeValue::Integer(_)) => {
+        ("max_message" | "replay_size" | "session_replay", DeValue::Integer(_)) => {
             Some("write it in quotes and with its unit: \"16MiB\"".to_owned())
+        }
+        ("max_sessions" | "session_requests" | "replay_events", DeValue::String(_)) => {
+            Some("write it as a number, without quotes".to_owned())
         }
         (key, DeValue::Integer(number)) if DURATIONS.contains(&key) => {
             Some(format!("write it in quotes and with its unit: \"{number}s\""))
@@ -132,6 +138,16 @@ impl<'a, 'i> FromValue<'a, 'i> for String {
 
     fn read(value: &'a DeValue<'i>, _: &'static str, _: &Problems) -> Option<Self> {
         value.as_str().map(str::to_owned)
+    }
+}
+
+impl<'a, 'i> FromValue<'a, 'i> for i64 {
+    const WHAT: &'static str = "a whole number";
+
+    fn read(value: &'a DeValue<'i>, _: &'static str, _: &Problems) -> Option<Self> {
+        let written = value.as_integer()?;
+        // What does not fit is out of every range, too.
+        Some(i64::from_str_radix(written.as_str(), written.radix()).unwrap_or(i64::MAX))
     }
 }
 

@@ -6,6 +6,7 @@ use super::duration::{format_duration, format_size, parse_duration, parse_size};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The shortest time that is worth a timer of its own.
@@ -28,8 +29,23 @@ pub const KEEP_ALIVE: DurationRange =
 pub const SESSION_IDLE: DurationRange = DurationRange { least: SECOND, most: YEAR };
 /// `drain_grace`.
 pub const DRAIN_GRACE: DurationRange = DurationRange { least: Duration::ZERO, most: HOUR };
+/// `replay_for`. At most a day: what must last longer is a task.
+pub const REPLAY_FOR: DurationRange = DurationRange { least: SECOND, most: DAY };
+/// `stream_close_after`, where it is not off.
+pub const STREAM_CLOSE_AFTER: DurationRange = DurationRange { least: Duration::from_millis(100), most: DAY };
+/// `stream_retry`. Clients do not hear anything while they wait.
+pub const STREAM_RETRY: DurationRange =
+    DurationRange { least: Duration::ZERO, most: Duration::from_secs(60) };
 /// `max_message`.
 pub const MAX_MESSAGE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
+/// `replay_size` and `session_replay`.
+pub const REPLAY_SIZE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
+/// `max_sessions`.
+pub const MAX_SESSIONS: CountRange = CountRange { least: 1, most: 1_000_000 };
+/// `session_requests`.
+pub const SESSION_REQUESTS: CountRange = CountRange { least: 1, most: 100_000 };
+/// `replay_events`.
+pub const REPLAY_EVENTS: CountRange = CountRange { least: 1, most: 100_000 };
 
 /// The durations that a setting may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,5 +116,26 @@ impl SizeRange {
             format_size(self.least),
             format_size(self.most)
         )
+    }
+}
+
+/// The numbers that a setting may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CountRange {
+    /// The smallest.
+    pub least: usize,
+    /// The largest.
+    pub most: usize,
+}
+
+impl CountRange {
+    /// The number, if it lies in the range.
+    pub fn check(&self, number: i64) -> Option<usize> {
+        usize::try_from(number).ok().filter(|number| (self.least..=self.most).contains(number))
+    }
+
+    /// What [`CountRange::check`] accepts.
+    pub fn allowed(&self) -> String {
+        format!("a whole number from {} to {}", self.least, self.most)
     }
 }

@@ -40,6 +40,16 @@ impl Config {
         set(out, "max_message", text(format_size(settings.max_message)))?;
         set(out, "keep_alive", text(format_duration(settings.keep_alive)))?;
         set(out, "session_idle", text(format_duration(settings.session_idle)))?;
+        let streams = &settings.streams;
+        set(out, "max_sessions", settings.max_sessions)?;
+        set(out, "session_requests", settings.session_requests)?;
+        set(out, "session_replay", text(format_size(streams.session_replay)))?;
+        set(out, "replay_events", streams.replay_events)?;
+        set(out, "replay_size", text(format_size(streams.replay_size)))?;
+        set(out, "replay_for", text(format_duration(streams.replay_for)))?;
+        let close_after = streams.close_after.map_or_else(|| "off".to_owned(), format_duration);
+        set(out, "stream_close_after", text(close_after))?;
+        set(out, "stream_retry", text(format_duration(streams.retry)))?;
         set(out, "drain_grace", text(format_duration(settings.drain_grace)))?;
         writeln!(out, "\n[defaults]")?;
         write_policy(out, &self.defaults)?;

@@ -139,6 +139,14 @@ fn a_printed_configuration_means_the_same() {
         single_user = true
         allowed_hosts = ["Mcp.Example.org"]
         drain_grace = "0s"
+        max_sessions = 5
+        session_requests = 6
+        session_replay = "2KiB"
+        replay_events = 7
+        replay_size = "1KiB"
+        replay_for = "1m"
+        stream_close_after = "30s"
+        stream_retry = "500ms"
         [defaults]
         inline_for = "1s500ms"
         [[upstream]]
@@ -169,6 +177,17 @@ fn every_edge_of_a_range_is_allowed_and_nothing_beyond() {
         ("max_message = \"1023B\"", true),
         ("max_message = \"1GiB\"", false),
         ("max_message = \"1073741825B\"", true),
+        ("max_sessions = 0", true),
+        ("max_sessions = 1", false),
+        ("max_sessions = 1_000_000", false),
+        ("max_sessions = 1_000_001", true),
+        ("session_requests = -1", true),
+        ("replay_events = 99999999999999999999", true),
+        ("replay_events = 0x10", false),
+        ("replay_size = \"1023B\"", true),
+        ("stream_close_after = \"off\"", false),
+        ("stream_close_after = \"99ms\"", true),
+        ("stream_retry = \"0s\"", false),
         ("defaults.inline_for = \"0s\"", false),
         ("defaults.inline_for = \"1h\"", false),
         ("defaults.inline_for = \"1h1ms\"", true),
@@ -273,17 +292,30 @@ fn the_manual_names_every_limit() {
         ("poll_interval", limits::POLL_INTERVAL),
         ("keep_alive", limits::KEEP_ALIVE),
         ("session_idle", limits::SESSION_IDLE),
+        ("replay_for", limits::REPLAY_FOR),
+        ("stream_close_after", limits::STREAM_CLOSE_AFTER),
+        ("stream_retry", limits::STREAM_RETRY),
         ("drain_grace", limits::DRAIN_GRACE),
     ] {
         let range = format!("{} to {}", format_duration(range.least), format_duration(range.most));
         assert!(row(key).contains(&range), "{key}: {range}");
     }
-    let sizes = limits::MAX_MESSAGE;
-    assert!(row("max_message").contains(&format!(
-        "{} to {}",
-        format_size(sizes.least),
-        format_size(sizes.most)
-    )));
+    for (key, range) in [
+        ("max_message", limits::MAX_MESSAGE),
+        ("replay_size", limits::REPLAY_SIZE),
+        ("session_replay", limits::REPLAY_SIZE),
+    ] {
+        let range = format!("{} to {}", format_size(range.least), format_size(range.most));
+        assert!(row(key).contains(&range), "{key}: {range}");
+    }
+    for (key, range) in [
+        ("max_sessions", limits::MAX_SESSIONS),
+        ("session_requests", limits::SESSION_REQUESTS),
+        ("replay_events", limits::REPLAY_EVENTS),
+    ] {
+        let range = format!("{} to {}", range.least, range.most);
+        assert!(row(key).contains(&range), "{key}: {range}");
+    }
 }
 
 /// The policy's defaults stand in the manual as they are in the program.

@@ -84,13 +84,15 @@ impl Gateway {
                             let (open, over) = oneshot::channel();
                             mine.insert(asking.key.clone(), open);
                             out.push(async move {
-                                tokio::select! {
-                                    answer = asked.answer() => (asking, answer),
-                                    _ = over => {
-                                        asked.take_back();
-                                        (asking, None)
-                                    }
+                                let answer = tokio::select! {
+                                    answer = asked.answer_while_connected() => answer,
+                                    _ = over => None,
+                                };
+                                if answer.is_none() {
+                                    // A client that comes back to the stream must not answer what is asked elsewhere.
+                                    asked.take_back();
                                 }
+                                (asking, answer)
                             });
                         }
                     }

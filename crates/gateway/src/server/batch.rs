@@ -62,8 +62,10 @@ impl Gateway {
             let error = RpcError::new(ErrorCode::InvalidRequest, format!("Invalid request: {what}"));
             return ready(Some(Message::error(Some(id), &error))).boxed();
         }
-        let answer = detached(self.clone(), session.clone(), id.clone(), name, params, out.clone());
-        answer.map(move |answer| answer.map(|answer| message(id, answer))).boxed()
+        match detached(self.clone(), session.clone(), id.clone(), name, params, out.clone()) {
+            Ok(answer) => answer.map(move |answer| answer.map(|answer| message(id, answer))).boxed(),
+            Err(refused) => ready(Some(Message::error(Some(id), &refused))).boxed(),
+        }
     }
 }
 

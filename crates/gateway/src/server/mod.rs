@@ -5,7 +5,7 @@ pub mod http;
 mod sessions;
 mod stdio;
 
-pub use sessions::Sessions;
+pub use sessions::{OpenError, Sessions};
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ async fn answer(
 }
 
 /// Runs a request on its own: "disconnection SHOULD NOT be interpreted as the client cancelling its request"
-/// (2025-11-25, transports). Only `notifications/cancelled` and the session's end stop it.
+/// (2025-11-25, transports). Only `notifications/cancelled` and the session's end stop it. Refused if the session has too
+/// many requests open.
 fn detached(
     gateway: Gateway,
     session: Arc<Session>,
@@ -40,8 +41,8 @@ fn detached(
     name: String,
     raw: Option<Payload>,
     out: Outlet,
-) -> BoxFuture<'static, Option<Answer>> {
-    let stop = session.began(&id);
+) -> Result<BoxFuture<'static, Option<Answer>>, RpcError> {
+    let stop = session.began(&id).ok_or_else(|| too_many_requests(&gateway))?;
     let task = tokio::spawn(async move {
         let caller = Caller::Session(session.clone());
         let answered = tokio::select! {
@@ -53,12 +54,21 @@ fn detached(
         session.finished(&id);
         answered
     });
-    Box::pin(async move {
+    Ok(Box::pin(async move {
         task.await.unwrap_or_else(|broken| {
             tracing::error!(%broken, "a request broke");
             Some(Err(RpcError::internal("The request broke inside the gateway").to_payload()))
         })
-    })
+    }))
+}
+
+/// The error for a request too many in one session.
+fn too_many_requests(gateway: &Gateway) -> RpcError {
+    let limit = gateway.0.settings.session_requests;
+    let message = format!(
+        "The session has session_requests ({limit}) open requests; try again when one of them has been answered"
+    );
+    RpcError::internal(message)
 }
 
 /// The caller a 2026-07-28 request describes in its `_meta`, or what is wrong with that.

@@ -1,13 +1,12 @@
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
-
 use futures_util::StreamExt;
 use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::method;
 
 use crate::gateway::Gateway;
+use crate::policy::Settings;
 use crate::route::is_at_least;
 use crate::session::Session;
 
@@ -15,14 +14,31 @@ use crate::session::Session;
 #[derive(Default)]
 pub struct Sessions(Mutex<HashMap<String, Arc<Session>>>);
 
+/// Why no session could be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There are as many as there may be.
+    #[error("This server has max_sessions ({0}) open sessions; try again when one of them has ended")]
+    Full(usize),
+    /// The system gives no random numbers.
+    #[error("no randomness: {0}")]
+    Randomness(#[from] getrandom::Error),
+}
+
 impl Sessions {
     /// Opens a session with an id of 128 random bits.
-    pub fn open(&self, owner: Owner) -> Result<Arc<Session>, getrandom::Error> {
-        let mut bits = [0; 16];
+    pub fn open(&self, owner: Owner, settings: &Settings) -> Result<Arc<Session>, OpenError> {
+        let (mut bits, mut tag) = ([0; 16], [0; 4]);
         getrandom::fill(&mut bits)?;
+        getrandom::fill(&mut tag)?;
         let id = format!("{:032x}", u128::from_be_bytes(bits));
-        let session = Session::new(id.clone(), owner);
-        self.0.lock().insert(id, session.clone());
+        let mut sessions = self.0.lock();
+        if sessions.len() >= settings.max_sessions {
+            return Err(OpenError::Full(settings.max_sessions));
+        }
+        let (streams, most) = (settings.streams.clone(), settings.session_requests);
+        let session = Session::over_http(id.clone(), u32::from_be_bytes(tag), owner, streams, most);
+        sessions.insert(id, session.clone());
         Ok(session)
     }
 
@@ -42,12 +58,14 @@ impl Sessions {
         session.is_some()
     }
 
-    /// Ends what nobody has used for this long.
-    pub fn drop_idle(&self, limit: Duration) {
+    /// Ends what nobody has used for so long, and forgets streams that nobody came back to.
+    pub fn tidy(&self, settings: &Settings) {
         self.0.lock().retain(|_, session| {
-            let idle = session.is_idle(limit);
+            let idle = session.is_idle(settings.session_idle);
             if idle {
                 session.end();
+            } else {
+                session.streams().drop_expired();
             }
             !idle
         });

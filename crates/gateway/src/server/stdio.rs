@@ -10,7 +10,7 @@ use taskgate_wire::{ErrorCode, Id, Message, Params, RpcError, method};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use super::{answer, message, stateless_caller};
+use super::{answer, message, stateless_caller, too_many_requests};
 use crate::gateway::{Gateway, LAST_WORDS};
 use crate::route::{Answer, Caller};
 use crate::session::{Outlet, Session};
@@ -26,8 +26,7 @@ impl Gateway {
         let (out, messages) = Outlet::new();
         let (batches, arrays) = mpsc::unbounded_channel();
         let writer = tokio::spawn(write(messages, arrays, output));
-        let session = Session::new("stdio".to_owned(), Owner::local());
-        session.open_general(out.clone());
+        let session = Session::over_pipes(Owner::local(), out.clone());
         let pipe = Pipe { gateway: self.clone(), session: session.clone(), out, batches };
         let mut lines = Lines::new(self.0.settings.max_message);
         let mut buffer = vec![0; 64 * 1024];
@@ -123,7 +122,10 @@ impl Pipe {
             }
         };
         let (gateway, session, out) = (self.gateway.clone(), self.session.clone(), self.out.clone());
-        let stop = session.began(&id);
+        let Some(stop) = session.began(&id) else {
+            out.send(Message::error(Some(id), &too_many_requests(&gateway)));
+            return;
+        };
         tokio::spawn(async move {
             let answered = tokio::select! {
                 // Once the client has cancelled, nothing more is said.

@@ -1,8 +1,13 @@
 //! Which task a question is shown at, and for how long, where the upstream does not say whose it is or takes it back.
 
-use serde_json::{Value, json};
+use std::time::Duration;
 
-use crate::harness::{Board, Era, Modern, Old, accept, eventually, form, serve_local, steps};
+use serde_json::{Value, json};
+use taskgate_gateway::{Settings, StreamSettings};
+
+use crate::harness::{
+    Board, Era, Modern, Old, accept, eventually, form, serve_local, serve_with, settings, steps,
+};
 use crate::input::next;
 
 /// The open question of a task: its key and what it asks.
@@ -156,11 +161,13 @@ async fn a_client_in_a_session_hears_that_a_question_is_taken_back() {
     }
 }
 
-/// Case 8: a question that went out on the stream of a plain call moves on when that stream breaks, although the call runs on.
+/// Case 8: a question that went out on the stream of a plain call moves on when that stream breaks and nobody comes back to
+/// it, although the call runs on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_outlives_the_stream_it_was_asked_on() {
     let board = Board::new(Era::Session);
-    let server = serve_local(&board).await;
+    let streams = StreamSettings { replay_for: Duration::from_millis(200), ..StreamSettings::default() };
+    let server = serve_with(&board, Settings { single_user: true, streams, ..settings() }).await;
     let (old, modern) = (Old::open(&server).await, Modern::new(&server));
     let what = json!([{"wait": "ask"}, {"ask_unnamed": [form("Name?")]}, {"answers": true}]);
     let asker = modern.task("always", what).await;

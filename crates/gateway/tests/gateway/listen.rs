@@ -5,7 +5,9 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::harness::modern::everything;
-use crate::harness::{Board, Era, Modern, Old, Pipe, eventually_with, serve, soon};
+use taskgate_gateway::{Settings, StreamSettings};
+
+use crate::harness::{Board, Era, Modern, Old, Pipe, eventually_with, serve, serve_with, settings, soon};
 
 async fn next(stream: &mut crate::harness::http::Response) -> Value {
     serde_json::from_str(&stream.event().await.expect("an event")).expect("JSON")
@@ -184,7 +186,8 @@ async fn a_session_hears_of_its_tasks_on_the_general_stream() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_newer_general_stream_replaces_the_older_one() {
     let board = Board::new(Era::Session);
-    let server = serve(&board).await;
+    let streams = StreamSettings { replay_events: 64, ..StreamSettings::default() };
+    let server = serve_with(&board, Settings { streams, ..settings() }).await;
     let old = Old::open(&server).await;
     let mut first = old.stream().await;
     let mut second = old.stream().await;

@@ -6,9 +6,9 @@ use toml::Spanned;
 
 use super::{DEFAULT_LISTEN, Surroundings, span_of};
 use crate::config::fields::Entry;
-use crate::config::limits::{self, DurationRange};
+use crate::config::limits::{self, DurationRange, SizeRange};
 use crate::config::raw::RawConfig;
-use crate::policy::Settings;
+use crate::policy::{Settings, StreamSettings};
 
 /// The longest server name, in bytes.
 const LONGEST_NAME: usize = 128;
@@ -49,9 +49,10 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
         around.problems.add_with_help(span, why, r#"allowed: a `listen` such as "127.0.0.1:8000""#);
     }
     let name = format!("1 to {LONGEST_NAME} bytes of plain text");
-    let size = limits::MAX_MESSAGE.allowed();
-    let max_message =
-        around.parsed(&raw.max_message, "max_message", &size, |text| limits::MAX_MESSAGE.parse(text));
+    let size = |entry: &Entry<String>, key, range: SizeRange| {
+        around.parsed(entry, key, &range.allowed(), |text| range.parse(text))
+    };
+    let max_message = size(&raw.max_message, "max_message", limits::MAX_MESSAGE);
     let path = r#"an absolute path of letters, digits, "/", "-", "_", "." and "~", such as "/mcp""#;
     let hosts = r#"a host name or address without port, such as "mcp.example.org" or "[fd00::1]""#;
     let origins = r#"an origin as browsers send it, such as "https://app.example" or "http://10.0.0.1:3000""#;
@@ -67,8 +68,43 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
         keep_alive: duration(&raw.keep_alive, "keep_alive", limits::KEEP_ALIVE).unwrap_or(default.keep_alive),
         session_idle: duration(&raw.session_idle, "session_idle", limits::SESSION_IDLE)
             .unwrap_or(default.session_idle),
+        max_sessions: around
+            .counted(&raw.max_sessions, "max_sessions", limits::MAX_SESSIONS)
+            .unwrap_or(default.max_sessions),
+        session_requests: around
+            .counted(&raw.session_requests, "session_requests", limits::SESSION_REQUESTS)
+            .unwrap_or(default.session_requests),
+        streams: check_streams(raw, around),
         drain_grace: duration(&raw.drain_grace, "drain_grace", limits::DRAIN_GRACE)
             .unwrap_or(default.drain_grace),
+    }
+}
+
+/// How streams of sessions behave.
+fn check_streams(raw: &RawConfig, around: &Surroundings<'_>) -> StreamSettings {
+    let default = StreamSettings::default();
+    let size = |entry: &Entry<String>, key| {
+        let range = limits::REPLAY_SIZE;
+        around.parsed(entry, key, &range.allowed(), |text| range.parse(text))
+    };
+    let duration = |entry: &Entry<String>, key, range: DurationRange| {
+        around.parsed(entry, key, &range.allowed(), |text| range.parse(text))
+    };
+    let off_or = format!("\"off\", or {}", limits::STREAM_CLOSE_AFTER.allowed());
+    let close_after =
+        around.parsed(&raw.stream_close_after, "stream_close_after", &off_or, |text| match text {
+            "off" => Ok(None),
+            text => limits::STREAM_CLOSE_AFTER.parse(text).map(Some),
+        });
+    StreamSettings {
+        replay_events: around
+            .counted(&raw.replay_events, "replay_events", limits::REPLAY_EVENTS)
+            .unwrap_or(default.replay_events),
+        replay_size: size(&raw.replay_size, "replay_size").unwrap_or(default.replay_size),
+        session_replay: size(&raw.session_replay, "session_replay").unwrap_or(default.session_replay),
+        replay_for: duration(&raw.replay_for, "replay_for", limits::REPLAY_FOR).unwrap_or(default.replay_for),
+        close_after: close_after.unwrap_or(default.close_after),
+        retry: duration(&raw.stream_retry, "stream_retry", limits::STREAM_RETRY).unwrap_or(default.retry),
     }
 }
 

@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use taskgate_wire::Message;
 use taskgate_wire::jsonrpc::batch_text;
 
-use super::{error, headers, in_session, json, reply};
+use super::{connection, error, headers, in_session, json};
 use crate::gateway::Gateway;
 use crate::session::{Outlet, Session};
 
@@ -27,25 +27,27 @@ pub async fn post(gateway: &Gateway, headers: &HeaderMap, text: &[u8]) -> Option
 
 async fn answer(gateway: &Gateway, session: &Arc<Session>, headers: &HeaderMap, text: &[u8]) -> Response {
     let can_stream = headers::accepts_stream(headers);
-    let (out, messages) = Outlet::new();
+    let reader = session.streams().open();
+    let out = Outlet::to(reader.stream());
     // Without a stream nothing but the answers can reach this caller: whoever would ask it something is told so.
-    let messages = can_stream.then_some(messages);
+    let reader = can_stream.then_some(reader);
     let batch = match gateway.begin_batch(session, text, &out) {
         Ok(batch) => batch,
         Err(malformed) => return error(StatusCode::BAD_REQUEST, None, &malformed.error),
     };
-    match messages {
-        Some(messages) if batch.asks => {
+    match reader {
+        Some(reader) if batch.asks => {
+            session.streams().keep(reader.stream());
             let mut running: FuturesUnordered<_> = batch.answers.into_iter().collect();
-            let last = async move {
+            tokio::spawn(async move {
                 while let Some(answer) = running.next().await {
                     if let Some(answer) = answer {
                         out.send(answer);
                     }
                 }
-                None
-            };
-            reply::stream(None, messages, Some(Box::pin(last)), gateway.0.settings.keep_alive, ())
+                out.finish();
+            });
+            connection::respond(session.clone(), reader, &gateway.0.settings)
         }
         _ => {
             let answers: Vec<Message> = join_all(batch.answers).await.into_iter().flatten().collect();

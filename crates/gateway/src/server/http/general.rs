@@ -1,16 +1,15 @@
-//! GET: a session's general stream, for what belongs to no request.
-
-use std::sync::Arc;
+//! GET: a session's general stream, for what belongs to no request, or the rest of any of its streams.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use taskgate_wire::{ErrorCode, RpcError};
 
-use super::{error, guard, headers, in_session, reply};
+use super::{connection, error, guard, headers, in_session};
 use crate::gateway::Gateway;
-use crate::session::{Outlet, Session};
+use crate::stream::Resumed;
 
-/// Opens the stream. A newer one replaces an older one, so that each message goes out once.
+/// Connects a client to a stream. A newer connection replaces an older one, so that each message goes out once.
 pub async fn open(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
     if let Err(refused) = guard::check(&gateway, &headers) {
         return refused;
@@ -25,20 +24,21 @@ pub async fn open(State(gateway): State<Gateway>, headers: HeaderMap) -> Respons
         Ok(session) => session,
         Err((status, wrong)) => return error(status, None, &wrong),
     };
-    let (out, messages) = Outlet::new();
-    let serial = session.open_general(out);
-    let open = OpenGeneral { session, serial };
-    reply::stream(None, messages, None, gateway.0.settings.keep_alive, open)
+    let reader = match headers::last_event_id(&headers) {
+        None => session.streams().connect_general(),
+        Some(id) => match session.streams().resume(id) {
+            Resumed::Rest(reader) => reader,
+            // This is how a server tells an event source that there is nothing to come back for.
+            Resumed::Over => return StatusCode::NO_CONTENT.into_response(),
+            Resumed::Unknown => return error(StatusCode::BAD_REQUEST, None, &unknown_event()),
+        },
+    };
+    connection::respond(session, reader, &gateway.0.settings)
 }
 
-/// Says that the stream is gone when it is.
-struct OpenGeneral {
-    session: Arc<Session>,
-    serial: u64,
-}
-
-impl Drop for OpenGeneral {
-    fn drop(&mut self) {
-        self.session.close_general(self.serial);
-    }
+/// Not 404, which would mean that the session has ended.
+fn unknown_event() -> RpcError {
+    let message =
+        "Unknown Last-Event-ID: no stream of this session, or none that is still kept, has this event";
+    RpcError::new(ErrorCode::InvalidRequest, message)
 }

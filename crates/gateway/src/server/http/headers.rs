@@ -8,6 +8,7 @@ use taskgate_wire::{ErrorCode, Params, RawObject, RpcError, method};
 
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
@@ -19,6 +20,12 @@ pub fn version(headers: &HeaderMap) -> Option<&str> {
 /// `Mcp-Session-Id`, if present and readable.
 pub fn session_id(headers: &HeaderMap) -> Option<&str> {
     headers.get(SESSION_ID)?.to_str().ok()
+}
+
+/// `Last-Event-ID`, if present and not empty; what is not readable is no event of ours either.
+pub fn last_event_id(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty())?;
+    Some(value.to_str().unwrap_or("?"))
 }
 
 /// Whether the caller can read an SSE stream. Callers that say nothing can.

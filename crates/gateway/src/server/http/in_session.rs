@@ -7,11 +7,18 @@ use axum::response::{IntoResponse, Response};
 use taskgate_task::Payload;
 use taskgate_wire::{ErrorCode, Id, Params, RpcError, Version, method};
 
-use super::{error, headers, reply};
+use super::session_reply::SessionReply;
+use super::{busy, error, headers, reply};
 use crate::gateway::Gateway;
 use crate::route::{Answer, Caller};
-use crate::server::{answer, detached};
+use crate::server::{OpenError, answer, detached};
 use crate::session::{Outlet, Session};
+
+/// After how many seconds a request of the session may have been answered.
+const SOON: u16 = 1;
+
+/// After how many seconds a session may have ended.
+const LATER: u16 = 30;
 
 /// Answers a request.
 pub async fn request(
@@ -28,24 +35,31 @@ pub async fn request(
         Ok(session) => session,
         Err((status, wrong)) => return error(status, Some(id), &wrong),
     };
-    let (out, messages) = Outlet::new();
+    let reader = session.streams().open();
+    let out = Outlet::to(reader.stream());
+    let run = match detached(gateway.clone(), session.clone(), id.clone(), name, raw, out) {
+        Ok(run) => run,
+        Err(refused) => return busy(StatusCode::TOO_MANY_REQUESTS, Some(id), &refused, SOON),
+    };
     let can_stream = headers::accepts_stream(&headers);
-    let keep_alive = gateway.0.settings.keep_alive;
-    let run = detached(gateway, session, id.clone(), name, raw, out);
-    reply::Reply { id, run, messages, keep_alive, can_stream, statuses: false }.respond().await
+    SessionReply { session, id, run, reader }.respond(can_stream, &gateway.0.settings).await
 }
 
 /// `initialize`: opens a session.
 async fn open(gateway: Gateway, id: Id, raw: Option<Payload>) -> Response {
-    let session = match gateway.0.sessions.open(gateway.http_owner()) {
+    let session = match gateway.0.sessions.open(gateway.http_owner(), &gateway.0.settings) {
         Ok(session) => session,
+        Err(full @ OpenError::Full(_)) => {
+            let wrong = RpcError::internal(full.to_string());
+            return busy(StatusCode::SERVICE_UNAVAILABLE, Some(id), &wrong, LATER);
+        }
         Err(broken) => {
-            let wrong = RpcError::internal(format!("no randomness: {broken}"));
+            let wrong = RpcError::internal(broken.to_string());
             return error(StatusCode::INTERNAL_SERVER_ERROR, Some(id), &wrong);
         }
     };
-    let (out, _messages) = Outlet::new();
     let caller = Caller::Session(session.clone());
+    let out = Outlet::nowhere();
     let answered = answer(&gateway, &caller, &id, method::INITIALIZE, raw.as_ref(), &out).await;
     if answered.is_err() {
         gateway.0.sessions.end(session.id());

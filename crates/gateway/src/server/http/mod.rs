@@ -2,12 +2,14 @@
 
 mod batch;
 mod body;
+mod connection;
 mod general;
 mod guard;
 mod headers;
 mod in_session;
 mod post;
 mod reply;
+mod session_reply;
 mod stateless;
 
 use std::io;
@@ -90,6 +92,13 @@ fn json(status: StatusCode, text: String) -> Response {
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response
+}
+
+/// An error that will be gone after so many seconds.
+fn busy(status: StatusCode, id: Option<Id>, wrong: &RpcError, seconds: u16) -> Response {
+    let mut response = error(status, id, wrong);
+    response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     response
 }
 

@@ -1,4 +1,5 @@
-//! The answer to a request: one JSON object where that is enough, an SSE stream where there is more to say.
+//! The answer to a request of 2026-07-28: one JSON object where that is enough, an SSE stream where there is more to say.
+//! The stream and the work are one: it cannot be resumed, and its end is the end of the work.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -21,22 +22,20 @@ use crate::route::Answer;
 use crate::server::message;
 
 /// How long a request may be quiet before its answer becomes a stream, so that comments can keep it open.
-const QUIET: Duration = Duration::from_secs(1);
+pub const QUIET: Duration = Duration::from_secs(1);
 
 /// A request being answered.
 pub struct Reply {
     /// Its id.
     pub id: Id,
-    /// What becomes the answer; `None` if the request was cancelled and gets none.
-    pub run: BoxFuture<'static, Option<Answer>>,
+    /// What becomes the answer.
+    pub run: BoxFuture<'static, Answer>,
     /// What comes before the answer.
     pub messages: UnboundedReceiver<Message>,
     /// How often an idle stream gets a comment.
     pub keep_alive: Duration,
     /// Whether the caller reads SSE.
     pub can_stream: bool,
-    /// Whether errors have their own HTTP status (2026-07-28).
-    pub statuses: bool,
 }
 
 impl Reply {
@@ -45,14 +44,13 @@ impl Reply {
         if !self.can_stream {
             // Nothing but the answer can reach this caller: whoever would ask it something is told so.
             drop(self.messages);
-            let answer = self.run.await;
-            return answered(self.id, answer, self.statuses);
+            return whole(self.id, self.run.await, true);
         }
         let first = tokio::select! {
             biased;
             Some(first) = self.messages.recv() => Some(first),
             answer = &mut self.run => match self.messages.try_recv() {
-                Err(_) => return answered(self.id, answer, self.statuses),
+                Err(_) => return whole(self.id, answer, true),
                 Ok(first) => {
                     self.run = Box::pin(std::future::ready(answer));
                     Some(first)
@@ -61,8 +59,15 @@ impl Reply {
             () = tokio::time::sleep(QUIET) => None,
         };
         let id = self.id;
-        let last = self.run.map(move |answer| answer.map(|answer| message(id, answer)));
-        stream(first, self.messages, Some(Box::pin(last)), self.keep_alive, ())
+        events(Events {
+            // The first byte goes out at once, so that proxies and clients see the stream open.
+            opening: Some(
+                first.map_or_else(|| sse::KEEP_ALIVE.to_owned(), |first| sse::event(&first.to_text())),
+            ),
+            messages: self.messages,
+            last: Some(Box::pin(self.run.map(move |answer| message(id, answer)))),
+            ticks: ticks(self.keep_alive),
+        })
     }
 }
 
@@ -75,7 +80,8 @@ pub fn whole(id: Id, answer: Answer, statuses: bool) -> Response {
     json(status, message(id, answer).to_text())
 }
 
-fn answered(id: Id, answer: Option<Answer>, statuses: bool) -> Response {
+/// The same, or nothing for a request that was cancelled and gets no answer.
+pub fn answered(id: Id, answer: Option<Answer>, statuses: bool) -> Response {
     match answer {
         Some(answer) => whole(id, answer, statuses),
         None => StatusCode::ACCEPTED.into_response(),
@@ -95,28 +101,9 @@ fn status_of(error: &Payload) -> StatusCode {
     }
 }
 
-/// An SSE stream: `first`, then messages as they come, then `last`, if there is one to wait for. `guard` is
-/// dropped with the stream.
-pub fn stream<G: Send + Unpin + 'static>(
-    first: Option<Message>,
-    messages: UnboundedReceiver<Message>,
-    last: Option<BoxFuture<'static, Option<Message>>>,
-    keep_alive: Duration,
-    guard: G,
-) -> Response {
-    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + keep_alive, keep_alive);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first byte goes out at once, so that proxies and clients see the stream open.
-    let opening = first.map_or_else(|| sse::KEEP_ALIVE.to_owned(), |first| sse::event(&first.to_text()));
-    let events = Events {
-        opening: Some(opening),
-        messages: Some(messages),
-        waits: last.is_some(),
-        last,
-        ticks,
-        _guard: guard,
-    };
-    let mut response = Response::new(Body::from_stream(events));
+/// A response whose body is a stream of events.
+pub fn events(body: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {
+    let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
@@ -124,17 +111,22 @@ pub fn stream<G: Send + Unpin + 'static>(
     response
 }
 
-struct Events<G> {
-    opening: Option<String>,
-    messages: Option<UnboundedReceiver<Message>>,
-    last: Option<BoxFuture<'static, Option<Message>>>,
-    /// Whether the stream ends with `last`; otherwise it ends with the messages.
-    waits: bool,
-    ticks: Interval,
-    _guard: G,
+/// When an idle stream gets its comments.
+pub fn ticks(keep_alive: Duration) -> Interval {
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + keep_alive, keep_alive);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
-impl<G: Send + Unpin> Stream for Events<G> {
+/// Messages as they come, then the last one.
+struct Events {
+    opening: Option<String>,
+    messages: UnboundedReceiver<Message>,
+    last: Option<BoxFuture<'static, Message>>,
+    ticks: Interval,
+}
+
+impl Stream for Events {
     type Item = Result<Bytes, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -142,39 +134,24 @@ impl<G: Send + Unpin> Stream for Events<G> {
         if let Some(opening) = this.opening.take() {
             return Poll::Ready(Some(Ok(opening.into())));
         }
+        let Some(last) = &mut this.last else { return Poll::Ready(None) };
         // The work first: what it says on the way is in the queue before its end is seen.
-        let mut end = None;
-        if let Some(last) = &mut this.last
-            && let Poll::Ready(message) = last.as_mut().poll(context)
-        {
-            this.last = None;
-            end = Some(message);
-        }
+        let end = last.as_mut().poll(context);
         let mut batch = String::new();
-        while let Some(messages) = &mut this.messages {
-            match messages.poll_recv(context) {
-                Poll::Ready(Some(message)) => batch.push_str(&sse::event(&message.to_text())),
-                Poll::Ready(None) => this.messages = None,
-                Poll::Pending => break,
-            }
+        while let Poll::Ready(Some(message)) = this.messages.poll_recv(context) {
+            batch.push_str(&sse::event(&message.to_text()));
         }
-        if let Some(message) = end {
+        if let Poll::Ready(message) = end {
             // Polling may stop early to let others run; what is left in the queue would be lost with it.
-            while let Some(Ok(message)) = this.messages.as_mut().map(UnboundedReceiver::try_recv) {
+            while let Ok(message) = this.messages.try_recv() {
                 batch.push_str(&sse::event(&message.to_text()));
             }
-            this.messages = None;
-            if let Some(message) = message {
-                batch.push_str(&sse::event(&message.to_text()));
-            }
+            this.last = None;
+            batch.push_str(&sse::event(&message.to_text()));
         }
         if !batch.is_empty() {
             this.ticks.reset();
             return Poll::Ready(Some(Ok(batch.into())));
-        }
-        let over = if this.waits { this.last.is_none() } else { this.messages.is_none() };
-        if over {
-            return Poll::Ready(None);
         }
         ready!(this.ticks.poll_tick(context));
         Poll::Ready(Some(Ok(Bytes::from_static(sse::KEEP_ALIVE.as_bytes()))))

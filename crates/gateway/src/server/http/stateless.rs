@@ -38,10 +38,8 @@ pub async fn request(
     let request_id = id.clone();
     // The stream owns the work: when the client closes it, the work is dropped, which cancels it.
     let run =
-        Box::pin(
-            async move { Some(answer(&gateway, &caller, &request_id, &method, raw.as_ref(), &out).await) },
-        );
-    let reply = reply::Reply { id, run, messages, keep_alive, can_stream, statuses: true };
+        Box::pin(async move { answer(&gateway, &caller, &request_id, &method, raw.as_ref(), &out).await });
+    let reply = reply::Reply { id, run, messages, keep_alive, can_stream };
     // Boxed, as are the longer ways below: each request's future is as large as its largest part.
     Box::pin(reply.respond()).await
 }

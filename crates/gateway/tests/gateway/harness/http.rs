@@ -156,7 +156,7 @@ impl Response {
         soon("an event", self.next_event()).await
     }
 
-    /// The next message, however long it takes.
+    /// The next message, however long it takes. Priming events have no data and are passed over.
     pub async fn next_event(&mut self) -> Option<String> {
         loop {
             let text = &self.body.text;
@@ -164,7 +164,7 @@ impl Response {
                 let event: Vec<u8> = self.body.text.drain(..end + 2).collect();
                 let event = String::from_utf8(event).expect("UTF-8");
                 let mut data = event.lines().filter_map(|line| line.strip_prefix("data: "));
-                if let Some(data) = data.next() {
+                if let Some(data) = data.next().filter(|data| !data.is_empty()) {
                     return Some(data.to_owned());
                 }
                 continue;

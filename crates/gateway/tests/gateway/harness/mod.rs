@@ -2,6 +2,7 @@
 
 pub mod board;
 pub mod child;
+pub mod direct;
 pub mod fake;
 pub mod http;
 pub mod life;
@@ -18,6 +19,7 @@ use taskgate_gateway::{Gateway, GatewayBuilder, Settings, ToolPolicy};
 
 pub use board::Board;
 pub use child::Child;
+pub use direct::Direct;
 pub use fake::Era;
 pub use http::Server;
 pub use life::Life;
@@ -85,6 +87,11 @@ pub fn settings() -> Settings {
 /// A gateway over HTTP in front of a board.
 pub async fn serve(board: &Board) -> Server {
     Server::start(builder(board).build().await.expect("gateway")).await
+}
+
+/// The same with these settings.
+pub async fn serve_with(board: &Board, settings: Settings) -> Server {
+    Server::start(builder(board).settings(settings).build().await.expect("gateway")).await
 }
 
 /// The same for one known user.
