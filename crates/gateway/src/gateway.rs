@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::builder::GatewayBuilder;
 use crate::policy::{Settings, ToolPolicy};
-use crate::route::Parked;
+use crate::route::{Parked, States};
 use crate::server::Sessions;
 use crate::upstream::{McpRunner, Request, Upstream};
 
@@ -24,6 +24,7 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) sessions: Sessions,
     pub(crate) parked: Parked,
+    pub(crate) states: States,
     /// Questions that are out on some stream: each is asked once at a time, whoever could ask it.
     pub(crate) asking: Mutex<HashSet<(TaskId, String)>>,
     /// One of them is no longer out, so that someone else may ask it.
@@ -49,13 +50,19 @@ impl Gateway {
         GatewayBuilder::default()
     }
 
-    pub(crate) fn new(engine: Engine, upstreams: Vec<Arc<Upstream>>, settings: Settings) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        upstreams: Vec<Arc<Upstream>>,
+        settings: Settings,
+        states: States,
+    ) -> Self {
         let gateway = Gateway(Arc::new(Inner {
             engine,
             upstreams,
             settings,
             sessions: Sessions::default(),
             parked: Parked::default(),
+            states,
             asking: Mutex::default(),
             asking_freed: Notify::new(),
             shutdown: watch::Sender::new(false),

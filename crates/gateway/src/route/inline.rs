@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::parked::ParkedCall;
 use super::tasks::refusal;
 use super::{Answer, Caller, Request};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Target};
 use crate::session::{Outlet, Session};
 use crate::to_client::ToClient;
 
@@ -23,6 +23,7 @@ pub struct Inline<'a> {
     gateway: &'a Gateway,
     caller: &'a Caller,
     request: &'a Request<'a>,
+    target: &'a Target,
     out: &'a Outlet,
     /// How to call the upstream again when it ended its call to ask and the caller can be asked on the spot.
     pub relaunch: Option<Launch>,
@@ -42,8 +43,14 @@ const MOST_ROUNDS: usize = 32;
 
 impl<'a> Inline<'a> {
     /// For this request.
-    pub fn new(gateway: &'a Gateway, caller: &'a Caller, request: &'a Request<'a>, out: &'a Outlet) -> Self {
-        Inline { gateway, caller, request, out, relaunch: None }
+    pub fn new(
+        gateway: &'a Gateway,
+        caller: &'a Caller,
+        request: &'a Request<'a>,
+        target: &'a Target,
+        out: &'a Outlet,
+    ) -> Self {
+        Inline { gateway, caller, request, target, out, relaunch: None }
     }
 
     /// Waits for the end, at most `patience` long if given.
@@ -74,13 +81,23 @@ impl<'a> Inline<'a> {
                         }
                         call.waits_for_caller(true);
                     }
-                    Caller::Stateless { .. } => return Ended::Answered(self.park(call, questions)),
+                    Caller::Stateless { .. } if method::may_ask(self.request.method) => {
+                        return Ended::Answered(self.park(call, questions));
+                    }
+                    // No other request may be answered with questions: the upstream hears that nobody answers.
+                    Caller::Stateless { .. } => {
+                        questions.into_iter().for_each(|AnswerTo { reply, .. }| {
+                            let _ = reply.send(Payload::null());
+                        })
+                    }
                 },
                 InlineEvent::Ended(Ending::Finished(outcome)) => {
                     return Ended::Answered(self.outcome(outcome));
                 }
                 InlineEvent::Ended(Ending::Asked { questions, state, raw }) => {
-                    let Caller::Session(session) = self.caller else { return Ended::Answered(Ok(raw)) };
+                    let Caller::Session(session) = self.caller else {
+                        return Ended::Answered(self.pass_round(questions, state, raw));
+                    };
                     rounds += 1;
                     match self.next_round(session, questions, state, rounds).await {
                         Ok(next) => call = next,
@@ -126,16 +143,26 @@ impl<'a> Inline<'a> {
 
     /// Answers a 2026-07-28 caller with the questions; the call waits, parked, for the answers.
     fn park(&self, call: InlineCall, questions: Vec<AnswerTo>) -> Answer {
-        let missing =
-            questions.iter().find_map(|asked| self.caller.capabilities().allow(&asked.question.method).err());
-        if let Some(missing) = missing {
-            let message = format!("Missing required client capability: the tool needs {missing}");
-            return Err(RpcError::new(ErrorCode::MissingRequiredClientCapability, message)
-                .with_data(&serde_json::json!({ "requiredCapabilities": { missing: {} } }))
-                .to_payload());
-        }
-        let parked = ParkedCall::new(call, self.caller.owner().clone(), self.request, questions);
-        Ok(self.gateway.0.parked.keep(parked))
+        self.declared(questions.iter().map(|asked| &asked.question))?;
+        self.gateway.park(self.caller, self.request, self.target, ParkedCall::new(call, questions))
+    }
+
+    /// Answers a 2026-07-28 caller with the questions its upstream ended the call with.
+    fn pass_round(&self, questions: Vec<Question>, state: Payload, raw: Payload) -> Answer {
+        self.declared(questions.iter())?;
+        self.gateway.sealed(self.caller, self.request, self.target, raw, state)
+    }
+
+    /// Nothing is asked that the caller did not declare: -32021 names what is missing.
+    fn declared<'q>(&self, mut questions: impl Iterator<Item = &'q Question>) -> Result<(), Payload> {
+        let able = self.caller.capabilities();
+        let Some(missing) = questions.find_map(|question| able.allow(&question.method).err()) else {
+            return Ok(());
+        };
+        let message = format!("Missing required client capability: the request needs {missing}");
+        Err(RpcError::new(ErrorCode::MissingRequiredClientCapability, message)
+            .with_data(&serde_json::json!({ "requiredCapabilities": { missing: {} } }))
+            .to_payload())
     }
 
     fn outcome(&self, outcome: Outcome) -> Answer {

@@ -7,6 +7,8 @@ mod lifecycle;
 mod list_tools;
 mod listen;
 mod parked;
+mod seal;
+mod state;
 mod tasks;
 
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use crate::gateway::Gateway;
 use crate::session::{Outlet, Session};
 
 pub use parked::Parked;
+pub use state::States;
 
 /// A request on its way through the gateway.
 pub struct Request<'a> {

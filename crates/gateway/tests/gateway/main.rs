@@ -14,6 +14,7 @@ mod inline;
 mod input;
 mod lifetime;
 mod listen;
+mod mrtr;
 mod outcome;
 mod owners;
 mod processes;

@@ -1,4 +1,4 @@
-//! A server in this program that follows the steps in a call's arguments.
+//! A server in this program that follows the steps in the arguments of a call, or of any other request that has some.
 //!
 //! Steps are objects with one member: `count`, `sleep` (ms), `wait` (a gate), `progress`, `log`, `ask` (a list of
 //! requests, sent together), `ask_unnamed` (the same, as over stdio: nothing says which call asks), `take_back` (asks,
@@ -70,7 +70,7 @@ pub async fn serve(board: Board, far: FarEnd) {
             Message::Request { id, method, params } => {
                 let params = value(params.as_ref());
                 board.hear(json!({"method": method, "id": value_of(id.as_str()), "params": params}));
-                if method == "tools/call" {
+                if method == "tools/call" || params["arguments"]["steps"].is_array() {
                     board.bump("calls");
                     board.run(true);
                     let running = Running(board.clone());

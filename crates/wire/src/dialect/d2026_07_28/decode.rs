@@ -40,7 +40,6 @@ pub fn decode(method: &str, params: &Params<'_>, declared: Capabilities) -> Resu
             name: params.name()?.into_owned(),
             task: None,
             answers: params.input_responses()?,
-            request_state: params.request_state()?,
         }),
         method::TASKS_GET => {
             gate()?;
