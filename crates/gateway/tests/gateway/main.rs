@@ -21,4 +21,5 @@ mod processes;
 mod restart;
 mod rules;
 mod upstreams;
+mod versions;
 mod waiting;
