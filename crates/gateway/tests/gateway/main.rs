@@ -18,6 +18,7 @@ mod mrtr;
 mod outcome;
 mod owners;
 mod processes;
+mod recorder;
 mod restart;
 mod rules;
 mod upstreams;

@@ -2,12 +2,14 @@
 
 pub mod board;
 pub mod child;
+pub mod dice;
 pub mod fake;
 pub mod http;
 pub mod life;
 pub mod logs;
 pub mod modern;
 pub mod old;
+pub mod pairs;
 pub mod pipe;
 
 use std::time::Duration;
