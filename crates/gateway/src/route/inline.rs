@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use taskgate_engine::{AnswerTo, Ending, InlineCall, InlineEvent, Launch};
+use taskgate_engine::{AnswerTo, Answered, Ending, InlineCall, InlineEvent, Launch};
 use taskgate_task::{Outcome, Payload, Question, Round};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
 use taskgate_wire::{ErrorCode, Message, RawObject, RpcError, method};
@@ -17,6 +17,7 @@ use super::{Answer, Caller, Request};
 use crate::gateway::{Gateway, Target};
 use crate::session::{Outlet, Session};
 use crate::to_client::ToClient;
+use crate::upstream::unanswered;
 
 /// Drives an inline call for its caller.
 pub struct Inline<'a> {
@@ -87,7 +88,7 @@ impl<'a> Inline<'a> {
                     // No other request may be answered with questions: the upstream hears that nobody answers.
                     Caller::Stateless { .. } => {
                         questions.into_iter().for_each(|AnswerTo { reply, .. }| {
-                            let _ = reply.send(Payload::null());
+                            let _ = reply.send(Err(unanswered()));
                         })
                     }
                 },
@@ -201,16 +202,16 @@ impl<'a> Inline<'a> {
     }
 }
 
-/// Passes the client's answer back to the work: `null` if it cannot or will not answer, nothing if its stream is gone. Should
-/// the work take the question back, the client is told.
-async fn pass_back(asked: Option<ToClient>, mut reply: oneshot::Sender<Payload>) {
+/// Passes the client's answer, or its error, back to the work; nothing if its stream is gone. Should the work take the
+/// question back, the client is told.
+async fn pass_back(asked: Option<ToClient>, mut reply: oneshot::Sender<Answered>) {
     let Some(mut asked) = asked else {
-        let _ = reply.send(Payload::null());
+        let _ = reply.send(Err(unanswered()));
         return;
     };
     tokio::select! {
         answer = asked.answer() => if let Some(answer) = answer {
-            let _ = reply.send(answer.unwrap_or_else(|_| Payload::null()));
+            let _ = reply.send(answer);
         },
         () = reply.closed() => asked.take_back(),
     }

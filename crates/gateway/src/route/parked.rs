@@ -119,7 +119,7 @@ impl ParkedCall {
             if answer.as_str().starts_with('{')
                 && let Some(index) = self.open.iter().position(|asked| asked.question.key == key)
             {
-                let _ = self.open.swap_remove(index).reply.send(answer);
+                let _ = self.open.swap_remove(index).reply.send(Ok(answer));
             }
         }
         if !self.open.is_empty() {

@@ -17,6 +17,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::policy::UpstreamSpec;
 
+pub use asking::unanswered;
 pub use catalog::Catalog;
 pub use runner::{McpRunner, Request};
 

@@ -5,6 +5,7 @@
 mod harness;
 
 mod asking;
+mod bad_upstreams;
 mod batch;
 mod cancel;
 mod framing;

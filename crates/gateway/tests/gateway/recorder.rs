@@ -194,7 +194,7 @@ fn value(dice: &mut Dice, depth: usize) -> String {
     match dice.below(if depth == 0 { 8 } else { 14 }) {
         0..=7 => (*dice.pick(&odd)).to_owned(),
         8 => {
-            let levels = dice.below(600);
+            let levels = 1 + dice.below(600);
             format!("{}{}", "[".repeat(levels), "]".repeat(levels))
         }
         9 => {
