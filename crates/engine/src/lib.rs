@@ -19,4 +19,6 @@ pub use error::EngineError;
 pub use feed::{Feed, Following, News};
 pub use ops::Watch;
 pub use store::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError};
-pub use work::{AnswerTo, Ending, InlineCall, InlineEvent, Launch, Report, Runner, Work, sleep_until};
+pub use work::{
+    AnswerTo, Answered, Ending, InlineCall, InlineEvent, Launch, Report, Runner, Work, sleep_until,
+};

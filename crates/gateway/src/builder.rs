@@ -1,10 +1,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use taskgate_engine::{Engine, EngineError, MemoryStore, Store};
+use taskgate_engine::{Engine, EngineError, MemoryStore, Store, StoreError};
 
 use crate::gateway::Gateway;
 use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
+use crate::route::States;
 use crate::upstream::{McpRunner, Upstream};
 
 /// Puts a gateway together.
@@ -29,6 +30,9 @@ pub enum BuildError {
     /// The tasks an earlier process left could not be settled.
     #[error("cannot settle the tasks of an earlier process: {0}")]
     Rescue(#[from] EngineError),
+    /// The store does not give the secret that what callers carry for us is sealed with.
+    #[error("the store keeps no secret: {0}")]
+    Secret(#[from] StoreError),
 }
 
 impl GatewayBuilder {
@@ -106,6 +110,7 @@ impl GatewayBuilder {
             return Err(BuildError::NoUpstream);
         }
         let engine = Engine::new(self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())));
+        let states = States::new(&engine)?;
         let mut upstreams: Vec<Arc<Upstream>> = Vec::new();
         for mut spec in self.upstreams {
             if upstreams.iter().any(|upstream| upstream.name() == spec.name) {
@@ -126,6 +131,6 @@ impl GatewayBuilder {
             tracing::info!(rescued, "settled tasks that an earlier process left unfinished");
         }
         engine.start_upkeep();
-        Ok(Gateway::new(engine, upstreams, self.settings))
+        Ok(Gateway::new(engine, upstreams, self.settings, states))
     }
 }

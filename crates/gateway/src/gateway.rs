@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::builder::GatewayBuilder;
 use crate::policy::{Settings, ToolPolicy};
-use crate::route::{Levels, Parked};
+use crate::route::{Levels, Parked, States};
 use crate::server::Sessions;
 use crate::upstream::{Catalog, Known, McpRunner, Request, Upstream};
 
@@ -26,6 +26,7 @@ pub(crate) struct Inner {
     pub(crate) sessions: Sessions,
     pub(crate) parked: Parked,
     pub(crate) levels: Levels,
+    pub(crate) states: States,
     /// Questions that are out on some stream: each is asked once at a time, whoever could ask it.
     pub(crate) asking: Mutex<HashSet<(TaskId, String)>>,
     /// One of them is no longer out, so that someone else may ask it.
@@ -59,7 +60,12 @@ impl Gateway {
         GatewayBuilder::default()
     }
 
-    pub(crate) fn new(engine: Engine, upstreams: Vec<Arc<Upstream>>, settings: Settings) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        upstreams: Vec<Arc<Upstream>>,
+        settings: Settings,
+        states: States,
+    ) -> Self {
         let gateway = Gateway(Arc::new(Inner {
             engine,
             upstreams,
@@ -67,6 +73,7 @@ impl Gateway {
             sessions: Sessions::default(),
             parked: Parked::default(),
             levels: Levels::default(),
+            states,
             asking: Mutex::default(),
             asking_freed: Notify::new(),
             shutdown: watch::Sender::new(false),

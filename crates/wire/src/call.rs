@@ -58,8 +58,6 @@ pub struct CallTool {
     pub task: Option<TaskRequest>,
     /// Answers to the questions of an earlier, unfinished answer (2026-07-28, multi round-trip requests).
     pub answers: Option<Vec<(String, Payload)>>,
-    /// The state that came with those questions.
-    pub request_state: Option<String>,
 }
 
 /// What a 2025-11-25 caller asks for its task.

@@ -1,5 +1,10 @@
 //! Method names, each spelled once.
 
+/// Whether a request of this method may be answered with questions (2026-07-28, multi round-trip requests). No other may.
+pub fn may_ask(method: &str) -> bool {
+    matches!(method, TOOLS_CALL | PROMPTS_GET | RESOURCES_READ)
+}
+
 /// `initialize`
 pub const INITIALIZE: &str = "initialize";
 /// `notifications/initialized`

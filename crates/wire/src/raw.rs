@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap;
+use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use taskgate_task::{InvalidPayload, Payload};
@@ -12,7 +12,34 @@ use taskgate_task::{InvalidPayload, Payload};
 /// A JSON object whose members are kept as raw text and in order, so that one of them can be added, changed or
 /// removed while the others stay byte for byte what they were.
 #[derive(Debug, Clone, Default)]
-pub struct RawObject<'a>(Vec<(Cow<'a, str>, Cow<'a, RawValue>)>);
+pub struct RawObject<'a>(Vec<(Name<'a>, Cow<'a, RawValue>)>);
+
+/// A member's name.
+#[derive(Debug, Clone)]
+struct Name<'a> {
+    text: Cow<'a, str>,
+    /// How it was spelled, if it has escapes: the same name can be written in many ways.
+    spelled: Option<&'a RawValue>,
+}
+
+impl<'a> Name<'a> {
+    fn plain(text: impl Into<Cow<'a, str>>) -> Self {
+        Name { text: text.into(), spelled: None }
+    }
+
+    /// A name whose escapes stand for no text, such as half of a surrogate pair, goes by its spelling: none that is known
+    /// here has quotes.
+    fn read(spelled: &'a RawValue) -> Self {
+        let quoted = spelled.get();
+        match quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            Some(bare) if !bare.contains('\\') => Name::plain(bare),
+            _ => {
+                let text = serde_json::from_str::<String>(quoted).map_or(Cow::Borrowed(quoted), Cow::Owned);
+                Name { text, spelled: Some(spelled) }
+            }
+        }
+    }
+}
 
 impl<'a> RawObject<'a> {
     /// Reads an object.
@@ -22,37 +49,37 @@ impl<'a> RawObject<'a> {
 
     /// The member with this name; the last one, should there be several.
     pub fn get(&self, name: &str) -> Option<&RawValue> {
-        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| &**value)
+        self.0.iter().rev().find(|(key, _)| key.text == name).map(|(_, value)| &**value)
     }
 
     /// Sets a member: in its place if it exists, at the end otherwise. Afterwards there is exactly one of this name, so
     /// that no reader can find an older one.
     pub fn set(&mut self, name: &'a str, value: Box<RawValue>) {
-        let Some(place) = self.0.iter().position(|(key, _)| key == name) else {
-            self.0.push((Cow::Borrowed(name), Cow::Owned(value)));
+        let Some(place) = self.0.iter().position(|(key, _)| key.text == name) else {
+            self.0.push((Name::plain(name), Cow::Owned(value)));
             return;
         };
         self.0[place].1 = Cow::Owned(value);
         let mut index = 0;
         self.0.retain(|(key, _)| {
             index += 1;
-            index - 1 == place || key != name
+            index - 1 == place || key.text != name
         });
     }
 
     /// Adds a member at the end, under a name of its own.
     pub fn push(&mut self, name: String, value: Box<RawValue>) {
-        self.0.push((Cow::Owned(name), Cow::Owned(value)));
+        self.0.push((Name::plain(name), Cow::Owned(value)));
     }
 
     /// Removes a member.
     pub fn remove(&mut self, name: &str) {
-        self.0.retain(|(key, _)| key != name);
+        self.0.retain(|(key, _)| key.text != name);
     }
 
     /// The members.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
-        self.0.iter().map(|(key, value)| (&**key, &**value))
+        self.0.iter().map(|(key, value)| (&*key.text, &**value))
     }
 
     /// How many members.
@@ -63,6 +90,22 @@ impl<'a> RawObject<'a> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The object as text in which every name is spelled as it came.
+    fn spelled(&self) -> Result<String, serde_json::Error> {
+        let mut text = String::new();
+        for (name, value) in &self.0 {
+            text.push(if text.is_empty() { '{' } else { ',' });
+            match name.spelled {
+                Some(spelled) => text.push_str(spelled.get()),
+                None => text.push_str(&serde_json::to_string(&name.text)?),
+            }
+            text.push(':');
+            text.push_str(value.get());
+        }
+        text.push('}');
+        Ok(text)
     }
 
     /// The object as text.
@@ -88,8 +131,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
                 let mut members = Vec::with_capacity(8);
-                while let Some(Key(key)) = map.next_key()? {
-                    members.push((key, Cow::Borrowed(map.next_value::<&'de RawValue>()?)));
+                while let Some(name) = map.next_key::<&'de RawValue>()? {
+                    members.push((Name::read(name), Cow::Borrowed(map.next_value::<&'de RawValue>()?)));
                 }
                 Ok(RawObject(members))
             }
@@ -98,15 +141,16 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
     }
 }
 
-/// A member's name, borrowed where it has no escapes.
-#[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-
 impl Serialize for RawObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.iter().any(|(name, _)| name.spelled.is_some()) {
+            // A map would spell its keys anew.
+            let text = self.spelled().and_then(RawValue::from_string);
+            return text.map_err(S::Error::custom)?.serialize(serializer);
+        }
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (key, value) in &self.0 {
-            map.serialize_entry(key, value)?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(&name.text, value)?;
         }
         map.end()
     }
@@ -119,6 +163,15 @@ mod tests {
     #[test]
     fn what_is_not_touched_stays_byte_for_byte() {
         let text = r#"{"a":1.0,"b":{"x":[1e3, -0]},"c":"\u00e9"}"#;
+        let mut odd = RawObject::parse(r#"{"\u0061":1,"\/\ud800":[ ],"\u00e9\"":2,"":3}"#).expect("object");
+        assert_eq!(odd.get("a").map(RawValue::get), Some("1"));
+        odd.set("a", RawValue::TRUE.to_owned());
+        odd.set("z\"", RawValue::NULL.to_owned());
+        odd.remove("");
+        assert_eq!(
+            odd.to_raw().expect("raw").get(),
+            r#"{"\u0061":true,"\/\ud800":[ ],"\u00e9\"":2,"z\"":null}"#
+        );
         let mut object = RawObject::parse(text).expect("object");
         object.set("b", RawValue::TRUE.to_owned());
         object.set("d", RawValue::NULL.to_owned());

@@ -22,7 +22,7 @@ const IMPORTS: [(&str, &[&str]); 6] = [
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 12] = [
+const HOMES: [(&str, &[&str]); 13] = [
     ("rusqlite", &["engine", "proof:dev"]),
     ("axum", &["gateway"]),
     ("rmcp", &["gateway", "cli"]),
@@ -35,6 +35,7 @@ const HOMES: [(&str, &[&str]); 12] = [
     ("tokio", &["engine", "client", "gateway", "cli"]),
     ("getrandom", &["engine", "gateway"]),
     ("jiff", &["wire"]),
+    ("chacha20poly1305", &["gateway"]),
 ];
 
 /// The files of the gateway in which rmcp may be named: the upstream that speaks to it, and the two places

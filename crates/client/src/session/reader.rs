@@ -4,6 +4,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
+use taskgate_wire::jsonrpc::error_object;
 use taskgate_wire::{ErrorCode, Id, Malformed, Message, RpcError, meta, method};
 use tokio::sync::mpsc;
 
@@ -51,7 +52,9 @@ fn take(shared: &Arc<Shared>, arrived: Inbound, inbound: &mut mpsc::Receiver<Inb
 fn dispatch(shared: &Arc<Shared>, message: Message, origin: Option<&Id>) {
     match message {
         Message::Response { id, result } => finish(shared, &id, Ok(result)),
-        Message::Error { id: Some(id), error } => finish(shared, &id, Err(CallFailure::Rpc(error))),
+        Message::Error { id: Some(id), error } => {
+            finish(shared, &id, Err(CallFailure::Rpc(error_object(error))));
+        }
         Message::Error { id: None, error } => {
             tracing::debug!(
                 error = error.as_str(),

@@ -109,7 +109,7 @@ async fn the_idle_limit_counts_silence_only() {
     let ignored = bench.engine.answer(&task.owner, task.id, vec![("q".to_owned(), json("{}"))]).await;
     assert_eq!(ignored.expect("answered"), 0);
     for answer in answers {
-        assert_eq!(answer.await.expect("an answer"), json("{}"));
+        assert_eq!(answer.await.expect("an answer"), Ok(json("{}")));
     }
     sleep(Duration::from_millis(3900)).await;
     assert_eq!(bench.get(&task).status, Status::Working);
@@ -179,7 +179,7 @@ async fn answers_reach_the_work_by_key() {
     assert_eq!(bench.engine.answer(&task.owner, task.id, rest).await.expect("answered"), 0);
     let mut got = Vec::new();
     for receiver in answers {
-        got.push(receiver.await.expect("an answer").as_str().to_owned());
+        got.push(receiver.await.expect("an answer").expect("no error").as_str().to_owned());
     }
     assert_eq!(got, ["{\"n\":1}", "{\"n\":2}", "{\"n\":3}"]);
     assert_eq!(bench.get(&task).status, Status::Working);
@@ -243,7 +243,7 @@ async fn unseen_questions_move_to_the_task() {
     let seen = run.report.ask(vec![question("seen")]).await.expect("asked");
     let InlineEvent::Asked(questions) = call.next().await else { panic!("no question") };
     for AnswerTo { reply, .. } in questions {
-        reply.send(json("{}")).expect("heard");
+        reply.send(Ok(json("{}"))).expect("heard");
     }
     assert_eq!(seen.len(), 1);
     let mut unseen = run.report.ask(vec![question("unseen")]).await.expect("asked");
@@ -255,7 +255,7 @@ async fn unseen_questions_move_to_the_task() {
         .answer(&task.owner, task.id, vec![("unseen".to_owned(), json("{\"n\":1}"))])
         .await
         .expect("answered");
-    assert_eq!(unseen.remove(0).await.expect("an answer"), json("{\"n\":1}"));
+    assert_eq!(unseen.remove(0).await.expect("an answer"), Ok(json("{\"n\":1}")));
 }
 
 /// Work that ended its call to ask: nothing runs while it waits, a restart changes nothing, all answers start it again.

@@ -9,7 +9,7 @@ use taskgate_task::{Failure, Lifetime, Payload, Question, Refusal, Step, Task, T
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::{Ending, Report, Work};
+use super::{Answered, Ending, Report, Work};
 use crate::{Engine, EngineError, StoreError};
 
 /// The attempts this process carries.
@@ -51,7 +51,7 @@ struct Carried {
 /// the question is visible to others from its commit on.
 #[derive(Debug, Default)]
 struct Answers {
-    waiting: HashMap<String, oneshot::Sender<Payload>>,
+    waiting: HashMap<String, oneshot::Sender<Answered>>,
     early: HashMap<String, Payload>,
 }
 
@@ -126,7 +126,7 @@ impl Executor {
         for (key, answer) in answered {
             match answers.waiting.remove(&key) {
                 Some(reply) => {
-                    let _ = reply.send(answer);
+                    let _ = reply.send(Ok(answer));
                 }
                 None => {
                     answers.early.insert(key, answer);
@@ -135,13 +135,13 @@ impl Executor {
         }
     }
 
-    fn expect(&self, id: &TaskId, keys: Vec<String>, replies: Vec<oneshot::Sender<Payload>>) {
+    fn expect(&self, id: &TaskId, keys: Vec<String>, replies: Vec<oneshot::Sender<Answered>>) {
         let Some(carried) = self.carried.lock().get(id).cloned() else { return };
         let mut answers = carried.answers.lock();
         for (key, reply) in keys.into_iter().zip(replies) {
             match answers.early.remove(&key) {
                 Some(answer) => {
-                    let _ = reply.send(answer);
+                    let _ = reply.send(Ok(answer));
                 }
                 None => {
                     answers.waiting.insert(key, reply);
@@ -284,7 +284,7 @@ impl Engine {
         id: TaskId,
         fence: u64,
         questions: Vec<Question>,
-        replies: Vec<oneshot::Sender<Payload>>,
+        replies: Vec<oneshot::Sender<Answered>>,
     ) -> Result<(), EngineError> {
         let step = Step::Ask { fence, questions, resume: None };
         let change = self.0.store.apply(id, step, self.now()).await?;

@@ -8,5 +8,5 @@ mod runner;
 pub use executor::sleep_until;
 pub(crate) use executor::{Counted, Executor};
 pub use inline::{InlineCall, InlineEvent, Launch};
-pub use report::{AnswerTo, Report};
+pub use report::{AnswerTo, Answered, Report};
 pub use runner::{Ending, Runner, Work};

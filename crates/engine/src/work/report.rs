@@ -36,8 +36,11 @@ pub struct AnswerTo {
     /// The question.
     pub question: Question,
     /// Where its answer goes. It is closed when the work takes the question back.
-    pub reply: oneshot::Sender<Payload>,
+    pub reply: oneshot::Sender<Answered>,
 }
+
+/// An answer, or the error object of a requestor who could not give one.
+pub type Answered = Result<Payload, Payload>;
 
 /// Progress of a task is written to the store at most this often; each line replaces the last one.
 const TELL_EVERY: std::time::Duration = std::time::Duration::from_millis(250);
@@ -139,7 +142,7 @@ impl Report {
     pub async fn ask(
         &self,
         questions: Vec<Question>,
-    ) -> Result<Vec<oneshot::Receiver<Payload>>, EngineError> {
+    ) -> Result<Vec<oneshot::Receiver<Answered>>, EngineError> {
         self.sign();
         let (replies, answers): (Vec<_>, Vec<_>) = questions.iter().map(|_| oneshot::channel()).unzip();
         let (engine, id, fence) = match &*self.0.mode.lock() {

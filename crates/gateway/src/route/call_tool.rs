@@ -1,6 +1,5 @@
 //! `tools/call`: create a task, run inline and become a task if it takes too long, or just run.
 
-use taskgate_client::session::Lane;
 use taskgate_engine::InlineCall;
 use taskgate_task::Payload;
 use taskgate_wire::dialect::d2026_07_28::missing_tasks_extension;
@@ -8,7 +7,8 @@ use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, Reply, RpcError, me
 
 use super::inline::{Ended, Inline};
 use super::logging;
-use super::parked::ParkedCall;
+use super::parked::Resumed;
+use super::state::replaced;
 use super::tasks::{encode, refusal};
 use super::{Answer, Caller, Request};
 use crate::gateway::{Gateway, Target};
@@ -37,19 +37,15 @@ impl Gateway {
         let rpc = |error: RpcError| error.to_payload();
         let target = self.find_tool(&call.name).await.map_err(rpc)?;
         let shape = shape(caller, &target, &call).map_err(rpc)?;
-        let resumed = match &call.request_state {
-            Some(state) => self.resumed(caller, request, &target, state).await.map_err(rpc)?,
-            None => None,
-        };
-        let mut inline = Inline::new(self, caller, request, out);
-        let running = match resumed {
-            Some(parked) => match parked.answer(call.answers.unwrap_or_default()) {
+        let mut inline = Inline::new(self, caller, request, &target, out);
+        let running = match self.resumed(caller, request, &target).await.map_err(rpc)? {
+            Some(Resumed::Running(parked)) => match parked.answer(call.answers.unwrap_or_default()) {
                 Ok(running) => running,
                 // Something is still missing: ask for that again.
-                Err(parked) => return Ok(self.0.parked.keep(parked)),
+                Err(parked) => return self.park(caller, request, &target, parked),
             },
-            None => {
-                let work = work(caller, request, &target).map_err(rpc)?;
+            resumed => {
+                let work = work(caller, request, &target, resumed).map_err(rpc)?;
                 let launch = self.launch(&target, caller.owner().clone(), &work).map_err(rpc)?;
                 inline.relaunch = Some(launch.clone());
                 self.0.engine.start(launch, None).map_err(refusal)?
@@ -88,25 +84,6 @@ impl Gateway {
 }
 
 impl Gateway {
-    /// The parked call a `requestState` opens. A state that is not ours is the upstream's to judge, unless the upstream
-    /// has no such states: then nobody can have given it out, and running the call anew would do its work twice.
-    async fn resumed(
-        &self,
-        caller: &Caller,
-        request: &Request<'_>,
-        target: &Target,
-        state: &str,
-    ) -> Result<Option<ParkedCall>, RpcError> {
-        let parked = self.0.parked.take(state, caller.owner(), request)?;
-        if parked.is_none() && caller.is_stateless() {
-            let session = target.upstream.session().await?;
-            if matches!(upstream::lane(&session, true), Lane::Legacy(_)) {
-                return Err(super::parked::unknown_state());
-            }
-        }
-        Ok(parked)
-    }
-
     /// Passes a request that is no tool call on to an upstream, and its answer back.
     pub(crate) async fn pass_on(
         &self,
@@ -116,23 +93,19 @@ impl Gateway {
         out: &Outlet,
     ) -> Answer {
         let rpc = |error: RpcError| error.to_payload();
-        let resumed = match request.params.request_state().map_err(rpc)? {
-            Some(state) => self.resumed(caller, request, &target, &state).await.map_err(rpc)?,
-            None => None,
-        };
         let modern = target.upstream.is_stateless_for(caller.is_stateless());
-        let mut inline = Inline::new(self, caller, request, out);
-        let running = match resumed {
-            Some(parked) => {
+        let mut inline = Inline::new(self, caller, request, &target, out);
+        let running = match self.resumed(caller, request, &target).await.map_err(rpc)? {
+            Some(Resumed::Running(parked)) => {
                 match parked.answer(request.params.input_responses().map_err(rpc)?.unwrap_or_default()) {
                     Ok(running) => running,
-                    Err(parked) => return Ok(self.0.parked.keep(parked)),
+                    Err(parked) => return self.park(caller, request, &target, parked),
                 }
             }
-            None => {
+            resumed => {
                 let work = upstream::Request {
                     method: request.method.to_owned(),
-                    params: request.raw.cloned(),
+                    params: with_state(request.raw.cloned(), resumed).map_err(rpc)?,
                     stateless: caller.is_stateless(),
                     capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
                     caller: caller.attribution(request.id),
@@ -179,8 +152,14 @@ fn shape(caller: &Caller, target: &Target, call: &CallTool) -> Result<Shape, Rpc
 }
 
 /// The request as the upstream is to get it: under its own name for the tool, without what asked us for a task.
-fn work(caller: &Caller, request: &Request<'_>, target: &Target) -> Result<upstream::Request, RpcError> {
+fn work(
+    caller: &Caller,
+    request: &Request<'_>,
+    target: &Target,
+    resumed: Option<Resumed>,
+) -> Result<upstream::Request, RpcError> {
     let params = request.raw.map(|raw| for_upstream(raw, caller, &target.name)).transpose()?;
+    let params = with_state(params, resumed)?;
     Ok(upstream::Request {
         method: method::TOOLS_CALL.to_owned(),
         params,
@@ -189,6 +168,13 @@ fn work(caller: &Caller, request: &Request<'_>, target: &Target) -> Result<upstr
         caller: caller.attribution(request.id),
         log_level: logging::wanted(caller, request),
     })
+}
+
+/// The params with the state that the upstream itself gave out, in place of the one it was sealed in.
+fn with_state(params: Option<Payload>, resumed: Option<Resumed>) -> Result<Option<Payload>, RpcError> {
+    let (Some(raw), Some(Resumed::Again(state))) = (&params, resumed) else { return Ok(params) };
+    let params = replaced(raw, state.as_raw().to_owned());
+    params.map(Some).map_err(|error| RpcError::invalid_params(error.to_string()))
 }
 
 fn for_upstream(raw: &Payload, caller: &Caller, name: &str) -> Result<Payload, RpcError> {

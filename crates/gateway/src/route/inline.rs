@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use taskgate_engine::{AnswerTo, Ending, InlineCall, InlineEvent, Launch};
+use taskgate_engine::{AnswerTo, Answered, Ending, InlineCall, InlineEvent, Launch};
 use taskgate_task::{Outcome, Payload, Question, Round};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
 use taskgate_wire::{ErrorCode, Message, RawObject, RpcError, method, translate};
@@ -15,15 +15,17 @@ use super::logging;
 use super::parked::ParkedCall;
 use super::tasks::refusal;
 use super::{Answer, Caller, Request};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Target};
 use crate::session::{Outlet, Session};
 use crate::to_client::ToClient;
+use crate::upstream::unanswered;
 
 /// Drives an inline call for its caller.
 pub struct Inline<'a> {
     gateway: &'a Gateway,
     caller: &'a Caller,
     request: &'a Request<'a>,
+    target: &'a Target,
     out: &'a Outlet,
     /// How to call the upstream again when it ended its call to ask and the caller can be asked on the spot.
     pub relaunch: Option<Launch>,
@@ -43,8 +45,14 @@ const MOST_ROUNDS: usize = 32;
 
 impl<'a> Inline<'a> {
     /// For this request.
-    pub fn new(gateway: &'a Gateway, caller: &'a Caller, request: &'a Request<'a>, out: &'a Outlet) -> Self {
-        Inline { gateway, caller, request, out, relaunch: None }
+    pub fn new(
+        gateway: &'a Gateway,
+        caller: &'a Caller,
+        request: &'a Request<'a>,
+        target: &'a Target,
+        out: &'a Outlet,
+    ) -> Self {
+        Inline { gateway, caller, request, target, out, relaunch: None }
     }
 
     /// Waits for the end, at most `patience` long if given.
@@ -75,13 +83,23 @@ impl<'a> Inline<'a> {
                         }
                         call.waits_for_caller(true);
                     }
-                    Caller::Stateless { .. } => return Ended::Answered(self.park(call, questions)),
+                    Caller::Stateless { .. } if method::may_ask(self.request.method) => {
+                        return Ended::Answered(self.park(call, questions));
+                    }
+                    // No other request may be answered with questions: the upstream hears that nobody answers.
+                    Caller::Stateless { .. } => {
+                        questions.into_iter().for_each(|AnswerTo { reply, .. }| {
+                            let _ = reply.send(Err(unanswered()));
+                        })
+                    }
                 },
                 InlineEvent::Ended(Ending::Finished(outcome)) => {
                     return Ended::Answered(self.outcome(outcome));
                 }
                 InlineEvent::Ended(Ending::Asked { questions, state, raw }) => {
-                    let Caller::Session(session) = self.caller else { return Ended::Answered(Ok(raw)) };
+                    let Caller::Session(session) = self.caller else {
+                        return Ended::Answered(self.pass_round(questions, state, raw));
+                    };
                     rounds += 1;
                     match self.next_round(session, questions, state, rounds).await {
                         Ok(next) => call = next,
@@ -127,16 +145,26 @@ impl<'a> Inline<'a> {
 
     /// Answers a 2026-07-28 caller with the questions; the call waits, parked, for the answers.
     fn park(&self, call: InlineCall, questions: Vec<AnswerTo>) -> Answer {
-        let missing =
-            questions.iter().find_map(|asked| self.caller.capabilities().allow(&asked.question.method).err());
-        if let Some(missing) = missing {
-            let message = format!("Missing required client capability: the tool needs {missing}");
-            return Err(RpcError::new(ErrorCode::MissingRequiredClientCapability, message)
-                .with_data(&serde_json::json!({ "requiredCapabilities": { missing: {} } }))
-                .to_payload());
-        }
-        let parked = ParkedCall::new(call, self.caller.owner().clone(), self.request, questions);
-        Ok(self.gateway.0.parked.keep(parked))
+        self.declared(questions.iter().map(|asked| &asked.question))?;
+        self.gateway.park(self.caller, self.request, self.target, ParkedCall::new(call, questions))
+    }
+
+    /// Answers a 2026-07-28 caller with the questions its upstream ended the call with.
+    fn pass_round(&self, questions: Vec<Question>, state: Payload, raw: Payload) -> Answer {
+        self.declared(questions.iter())?;
+        self.gateway.sealed(self.caller, self.request, self.target, raw, state)
+    }
+
+    /// Nothing is asked that the caller did not declare: -32021 names what is missing.
+    fn declared<'q>(&self, mut questions: impl Iterator<Item = &'q Question>) -> Result<(), Payload> {
+        let able = self.caller.capabilities();
+        let Some(missing) = questions.find_map(|question| able.allow(&question.method).err()) else {
+            return Ok(());
+        };
+        let message = format!("Missing required client capability: the request needs {missing}");
+        Err(RpcError::new(ErrorCode::MissingRequiredClientCapability, message)
+            .with_data(&serde_json::json!({ "requiredCapabilities": { missing: {} } }))
+            .to_payload())
     }
 
     /// What the caller gets of an end.
@@ -180,16 +208,16 @@ impl<'a> Inline<'a> {
     }
 }
 
-/// Passes the client's answer back to the work: `null` if it cannot or will not answer, nothing if its stream is gone. Should
-/// the work take the question back, the client is told.
-async fn pass_back(asked: Option<ToClient>, mut reply: oneshot::Sender<Payload>) {
+/// Passes the client's answer, or its error, back to the work; nothing if its stream is gone. Should the work take the
+/// question back, the client is told.
+async fn pass_back(asked: Option<ToClient>, mut reply: oneshot::Sender<Answered>) {
     let Some(mut asked) = asked else {
-        let _ = reply.send(Payload::null());
+        let _ = reply.send(Err(unanswered()));
         return;
     };
     tokio::select! {
         answer = asked.answer() => if let Some(answer) = answer {
-            let _ = reply.send(answer.unwrap_or_else(|_| Payload::null()));
+            let _ = reply.send(answer);
         },
         () = reply.closed() => asked.take_back(),
     }

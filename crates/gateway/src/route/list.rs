@@ -15,7 +15,7 @@ use super::call_tool::without_tasks;
 use super::cursor::Cursor;
 use super::inline::Inline;
 use super::{Answer, Caller, Request};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Target};
 use crate::policy::TaskMode;
 use crate::session::Outlet;
 use crate::upstream::{Catalog, Hints, Known, State, Upstream, declares, lane};
@@ -75,7 +75,8 @@ impl Gateway {
         };
         let lane = lane(&session, caller.is_stateless());
         let mut call = session.call(lane, request.method, request.raw.map(Payload::as_raw), options);
-        let inline = Inline::new(self, caller, request, out);
+        let target = Target::plain(upstream.clone());
+        let inline = Inline::new(self, caller, request, &target, out);
         let outcome = loop {
             match call.next().await {
                 CallEvent::Progress(raw) => inline.pass_progress(&raw),

@@ -10,6 +10,8 @@ mod list;
 mod listen;
 mod logging;
 mod parked;
+mod seal;
+mod state;
 mod subscribe;
 mod tasks;
 mod whose;
@@ -27,6 +29,7 @@ use crate::session::{Outlet, Session};
 
 pub use logging::{Levels, is_at_least};
 pub use parked::Parked;
+pub use state::States;
 pub use subscribe::concerns;
 
 /// A request on its way through the gateway.

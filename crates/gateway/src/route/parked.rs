@@ -1,42 +1,114 @@
 //! Calls that wait for the answers of a 2026-07-28 caller (multi round-trip requests).
 //!
-//! The upstream's call is still running; what the caller gets is its questions and a reference to it. The
-//! reference is 128 random bits, so it cannot be guessed, and any change to it finds nothing; it opens only for the same owner and the same call.
+//! The upstream's call is still running; what the caller gets is its questions and a sealed state that refers to it
+//! (`state.rs`), which opens only for the same owner and the same request.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Serialize;
 use taskgate_engine::{AnswerTo, InlineCall};
-use taskgate_task::{Owner, Payload};
+use taskgate_task::Payload;
 use taskgate_wire::{RawObject, RpcError};
 use tokio::time::Instant;
 
-use super::Request;
+use super::state::{Bound, LIFE, Refers, replaced, unknown_state};
+use super::{Answer, Caller, Request};
+use crate::gateway::{Gateway, Target};
 
-/// How long a call waits for its answers. Then it is dropped, which cancels it.
-const PATIENCE: Duration = Duration::from_secs(600);
-const MARK: &str = "taskgate-call-";
-
-/// The waiting calls.
+/// The waiting calls, by a random name.
 #[derive(Default)]
 pub struct Parked(Mutex<HashMap<String, ParkedCall>>);
 
 /// A waiting call.
 pub struct ParkedCall {
     call: InlineCall,
-    owner: Owner,
-    /// What the caller must repeat for the reference to open: method, name and arguments.
-    same: (String, Option<String>, Option<String>),
     open: Vec<AnswerTo>,
     until: Instant,
 }
 
+/// What a request with a `requestState` goes on with.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart as soon as it is returned")]
+pub enum Resumed {
+    /// With this call, which has waited for the answers.
+    Running(ParkedCall),
+    /// With a new call of an upstream that wants this back.
+    Again(Payload),
+}
+
+impl Gateway {
+    /// What the `requestState` of a request opens; `None` if it brings none, or may not bring one.
+    pub(super) async fn resumed(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+        target: &Target,
+    ) -> Result<Option<Resumed>, RpcError> {
+        if !caller.is_stateless() || !taskgate_wire::method::may_ask(request.method) {
+            return Ok(None);
+        }
+        let Some(state) = request.params.request_state()? else { return Ok(None) };
+        let bound = Bound::to(caller.owner(), target.upstream.name(), request);
+        let opened = self.0.states.open(&state, &bound, self.0.engine.now())?;
+        match &opened.refers {
+            Refers::Parked(name) => {
+                let parked = self.0.parked.take(name).ok_or_else(unknown_state)?;
+                Ok(Some(Resumed::Running(parked)))
+            }
+            Refers::Upstream(state) => {
+                // A caller that comes while the upstream is away must be able to come again.
+                target.upstream.session().await?;
+                self.0.states.use_up(&opened, self.0.engine.now())?;
+                Ok(Some(Resumed::Again(state.clone())))
+            }
+        }
+    }
+
+    /// Keeps a running call and answers with the questions that are still open.
+    pub(super) fn park(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+        target: &Target,
+        call: ParkedCall,
+    ) -> Answer {
+        let name =
+            random().map_err(|error| RpcError::internal(format!("no randomness: {error}")).to_payload())?;
+        let bound = Bound::to(caller.owner(), target.upstream.name(), request);
+        let state = self.0.states.close(Refers::Parked(name.clone()), &bound, self.0.engine.now());
+        let state = state.map_err(|error| RpcError::internal(error.to_string()).to_payload())?;
+        let result = input_required(&call.open, &state);
+        self.0.parked.0.lock().insert(name, call);
+        Ok(result)
+    }
+
+    /// The questions an upstream ended its call with, for a caller that will come back with the answers: the upstream's own
+    /// state travels inside ours.
+    pub(super) fn sealed(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+        target: &Target,
+        raw: Payload,
+        state: Payload,
+    ) -> Answer {
+        if state == Payload::null() || !taskgate_wire::method::may_ask(request.method) {
+            return Ok(raw);
+        }
+        let internal = |why: String| RpcError::internal(why).to_payload();
+        let bound = Bound::to(caller.owner(), target.upstream.name(), request);
+        let state = self.0.states.close(Refers::Upstream(state), &bound, self.0.engine.now());
+        let state = state.map_err(|error| internal(error.to_string()))?;
+        let edited = serde_json::value::to_raw_value(&state).map_err(Into::into);
+        let edited = edited.and_then(|state| replaced(&raw, state));
+        edited.map_err(|error| internal(error.to_string()))
+    }
+}
+
 impl ParkedCall {
     /// A call that has these questions.
-    pub fn new(call: InlineCall, owner: Owner, request: &Request<'_>, open: Vec<AnswerTo>) -> Self {
-        ParkedCall { call, owner, same: sameness(request), open, until: Instant::now() + PATIENCE }
+    pub fn new(call: InlineCall, open: Vec<AnswerTo>) -> Self {
+        ParkedCall { call, open, until: Instant::now() + LIFE }
     }
 
     /// Hands over the answers. `Err` if some questions are still open.
@@ -47,7 +119,7 @@ impl ParkedCall {
             if answer.as_str().starts_with('{')
                 && let Some(index) = self.open.iter().position(|asked| asked.question.key == key)
             {
-                let _ = self.open.swap_remove(index).reply.send(answer);
+                let _ = self.open.swap_remove(index).reply.send(Ok(answer));
             }
         }
         if !self.open.is_empty() {
@@ -59,36 +131,9 @@ impl ParkedCall {
 }
 
 impl Parked {
-    /// Keeps a call and returns the `InputRequiredResult` that asks its open questions.
-    pub fn keep(&self, call: ParkedCall) -> Payload {
-        let reference = match random() {
-            Ok(bits) => format!("{MARK}{bits:032x}"),
-            Err(error) => {
-                tracing::error!(%error, "no randomness");
-                return RpcError::internal("no randomness").to_payload();
-            }
-        };
-        let result = input_required(&call.open, &reference);
-        self.0.lock().insert(reference, call);
-        result
-    }
-
-    /// Takes a call back. `None` if the state is not ours but the upstream's.
-    pub fn take(
-        &self,
-        state: &str,
-        owner: &Owner,
-        request: &Request<'_>,
-    ) -> Result<Option<ParkedCall>, RpcError> {
-        if !state.starts_with(MARK) {
-            return Ok(None);
-        }
-        let mut calls = self.0.lock();
-        let fits = |call: &ParkedCall| call.owner == *owner && call.same == sameness(request);
-        if !calls.get(state).is_some_and(fits) {
-            return Err(unknown_state());
-        }
-        Ok(calls.remove(state))
+    /// Takes a call back: whatever opened its state, only one gets it.
+    fn take(&self, name: &str) -> Option<ParkedCall> {
+        self.0.lock().remove(name)
     }
 
     /// Drops all.
@@ -104,20 +149,10 @@ impl Parked {
     }
 }
 
-/// The error for a state that opens nothing.
-pub fn unknown_state() -> RpcError {
-    RpcError::invalid_params("Unknown or expired requestState for this request")
-}
-
-fn sameness(request: &Request<'_>) -> (String, Option<String>, Option<String>) {
-    let arguments = request.params.arguments().map(|raw| raw.get().to_owned());
-    (request.method.to_owned(), request.params.name().ok().map(std::borrow::Cow::into_owned), arguments)
-}
-
-fn random() -> Result<u128, getrandom::Error> {
+fn random() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
-    Ok(u128::from_be_bytes(bytes))
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
 #[derive(Serialize)]

@@ -94,10 +94,14 @@ fn stateless_caller(params: &Params<'_>, owner: Owner) -> Result<Caller, RpcErro
     Ok(Caller::Stateless { owner, capabilities, raw_capabilities: Payload::from_raw(raw) })
 }
 
-/// -32022 with what is served.
+/// -32022 with what is served. A version that is served may still not be spoken without a session.
 fn unsupported_version(requested: &str) -> RpcError {
+    let message = match Version::from_wire(requested) {
+        Some(_) => "Unsupported protocol version: it is spoken in sessions only, after initialize",
+        None => "Unsupported protocol version",
+    };
     let requested: String = requested.chars().take(120).collect();
-    RpcError::new(ErrorCode::UnsupportedProtocolVersion, "Unsupported protocol version").with_data(&json!({
+    RpcError::new(ErrorCode::UnsupportedProtocolVersion, message).with_data(&json!({
         "supported": Version::ALL.map(Version::as_str),
         "requested": requested,
     }))

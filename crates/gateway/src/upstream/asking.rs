@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use taskgate_client::session::{self, QuestionReply};
-use taskgate_engine::Report;
+use taskgate_engine::{Answered, Report};
 use taskgate_task::{Payload, Question};
 use taskgate_wire::{Id, RpcError, meta};
 use tokio::sync::oneshot;
@@ -22,7 +22,7 @@ pub struct Asking {
     due: Option<Instant>,
     /// Not asked yet.
     gathered: Vec<(Question, Pending)>,
-    out: Vec<(oneshot::Receiver<Payload>, Pending)>,
+    out: Vec<(oneshot::Receiver<Answered>, Pending)>,
 }
 
 /// What is to be done next.
@@ -30,7 +30,12 @@ pub enum Due {
     /// The questions that were gathered are to be asked.
     Question,
     /// An answer is to be passed on. Without one there will be none.
-    Answer(Option<Payload>, Pending),
+    Answer(Option<Answered>, Pending),
+}
+
+/// What an upstream hears when nobody could be asked, or nobody said why there is no answer.
+pub fn unanswered() -> Payload {
+    RpcError::internal("The client did not answer the question").to_payload()
 }
 
 /// Who waits for an answer upstream.
@@ -55,7 +60,7 @@ impl Asking {
         let Asking { due, out, .. } = self;
         let answered = std::future::poll_fn(|context| {
             let ready =
-                |(index, (answer, _)): (usize, &mut (oneshot::Receiver<Payload>, Pending))| match answer
+                |(index, (answer, _)): (usize, &mut (oneshot::Receiver<Answered>, Pending))| match answer
                     .poll_unpin(context)
                 {
                     Poll::Ready(answer) => Some((index, answer)),
@@ -77,11 +82,11 @@ impl Asking {
         match due {
             Due::Question => self.ask(report).await,
             // `null` stands for a requestor that could not answer.
-            Due::Answer(Some(answer), pending) if answer == Payload::null() => {
-                let error = RpcError::internal("The client did not answer the question");
-                pending.reply.refuse(error.to_payload());
+            Due::Answer(Some(Ok(answer)), pending) if answer == Payload::null() => {
+                pending.reply.refuse(unanswered());
             }
-            Due::Answer(Some(answer), pending) => pending.reply.answer(answer),
+            Due::Answer(Some(Ok(answer)), pending) => pending.reply.answer(answer),
+            Due::Answer(Some(Err(error)), pending) => pending.reply.refuse(error),
             // It was not asked, or no longer can be: another call may have the question.
             Due::Answer(None, pending) => drop(pending),
         }

@@ -20,6 +20,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::policy::UpstreamSpec;
 
+pub use asking::unanswered;
 pub use catalog::{Catalog, Hints, Known, declares, is_method_not_found};
 pub use interest::Interest;
 pub use runner::{McpRunner, Request};

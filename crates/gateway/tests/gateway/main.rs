@@ -5,6 +5,7 @@
 mod harness;
 
 mod asking;
+mod bad_upstreams;
 mod batch;
 mod cancel;
 mod eras;
@@ -16,10 +17,12 @@ mod input;
 mod lifetime;
 mod listen;
 mod merging;
+mod mrtr;
 mod outcome;
 mod owners;
 mod polling;
 mod processes;
+mod recorder;
 mod resources;
 mod restart;
 mod resume;
@@ -27,4 +30,5 @@ mod rules;
 mod sessions;
 mod streams;
 mod upstreams;
+mod versions;
 mod waiting;

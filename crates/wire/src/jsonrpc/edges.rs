@@ -1,4 +1,4 @@
-//! What can be told of a message that was too long to be kept: whose answer it is.
+//! What can be told of a message that was too long to be kept, or cannot be read: whose answer it is.
 
 use taskgate_task::Payload;
 
@@ -6,6 +6,13 @@ use super::id::Id;
 
 /// How much of a message is kept at each end.
 const KEPT: usize = 256;
+
+/// The id of the request that a text answers, although it cannot be read: whoever waits for that answer gets no other.
+pub fn answered(text: &[u8]) -> Option<Id> {
+    let mut edges = Edges::default();
+    edges.add(text);
+    edges.answered()
+}
 
 /// The first and the last bytes of a line that was too long.
 #[derive(Debug, Default)]
@@ -31,7 +38,14 @@ impl Edges {
     pub(super) fn answered(&self) -> Option<Id> {
         let head = Text(&self.head).after(b"{")?;
         let head = head.member(b"\"jsonrpc\"").map_or(head, |(_, rest)| rest);
-        if let Some((id, rest)) = head.member(b"\"id\"") {
+        if let Some((id, mut rest)) = head.member(b"\"id\"") {
+            // Written twice, it is still one id; two of them are none.
+            while let Some((again, behind)) = rest.member(b"\"id\"") {
+                if again != id {
+                    return None;
+                }
+                rest = behind;
+            }
             return if rest.begins_answer() { read(id) } else { None };
         }
         if !head.begins_answer() {
@@ -108,6 +122,8 @@ mod tests {
                 Some("\"a\""),
             ),
             (format!(r#"{{"id":7,"result":"{long}","jsonrpc":"2.0"}}"#), Some("7")),
+            (format!(r#"{{"id":7,"id":7,"result":"{long}"}}"#), Some("7")),
+            (format!(r#"{{"id":7,"id":8,"result":"{long}"}}"#), None),
             (format!(r#"{{"result":{{"t":"{long}"}},"jsonrpc":"2.0","id":7}}"#), Some("7")),
             (format!(r#"{{"result":"{long}","id":"7","jsonrpc":"2.0"}}"#), Some("\"7\"")),
             (format!(r#"{{"jsonrpc":"2.0","result":"{long}" , "id" : 7 }}"#), Some("7")),

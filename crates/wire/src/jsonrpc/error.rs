@@ -1,6 +1,7 @@
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use taskgate_task::Payload;
 
 /// The error codes this receiver chooses itself. Codes of upstreams pass through as raw text.
@@ -108,6 +109,24 @@ struct ErrorShape<'a> {
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<&'a Payload>,
+}
+
+/// An error object of a peer as it came. Whatever stands in the place of one becomes the data of an error of ours: its reader
+/// would choke on it, and what it says must not be lost.
+pub fn error_object(said: Payload) -> Payload {
+    #[derive(Deserialize)]
+    struct Shape<'a> {
+        #[serde(borrow)]
+        code: &'a RawValue,
+        #[serde(borrow)]
+        message: &'a RawValue,
+    }
+    let fits = serde_json::from_str::<Shape>(said.as_str())
+        .is_ok_and(|shape| shape.code.get().parse::<i64>().is_ok() && shape.message.get().starts_with('"'));
+    if fits {
+        return said;
+    }
+    RpcError::internal("The answer is an error, but no error object").with_data(&said).to_payload()
 }
 
 /// At most 120 characters of foreign text, so that an error never repeats a megabyte to its reader.

@@ -1,5 +1,5 @@
 use serde_json::value::RawValue;
-use taskgate_wire::jsonrpc::{Line, Lines, one_line};
+use taskgate_wire::jsonrpc::{Line, Lines, answered, one_line};
 use taskgate_wire::{ErrorCode, Malformed, Message, RpcError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -94,6 +94,8 @@ async fn deliver(line: Line, inbound: &mpsc::Sender<Inbound>) {
 fn read_one(text: &[u8]) -> Inbound {
     match Message::parse(text) {
         Ok(message) => message.into(),
+        // An answer that cannot be read is the only one its call will get.
+        Err(Malformed { id: None, error }) => Inbound::Malformed(Malformed { id: answered(text), error }),
         Err(malformed) => Inbound::Malformed(malformed),
     }
 }

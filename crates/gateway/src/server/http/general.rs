@@ -1,11 +1,11 @@
 //! GET: a session's general stream, for what belongs to no request, or the rest of any of its streams.
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use taskgate_wire::{ErrorCode, RpcError};
 
-use super::{connection, error, guard, headers, in_session};
+use super::{connection, error, guard, headers, in_session, not_allowed};
 use crate::gateway::Gateway;
 use crate::stream::Resumed;
 
@@ -14,11 +14,12 @@ pub async fn open(State(gateway): State<Gateway>, headers: HeaderMap) -> Respons
     if let Err(refused) = guard::check(&gateway, &headers) {
         return refused;
     }
-    if headers::session_id(&headers).is_none() || !headers::accepts_stream(&headers) {
+    if headers::session_id(&headers).is_none()
+        || !headers::accepts_stream(&headers)
+        || headers::is_stateless(&headers)
+    {
         // 2026-07-28 has no such stream, and a browser's look at the URL is not one.
-        let mut response = StatusCode::METHOD_NOT_ALLOWED.into_response();
-        response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static("POST, GET, DELETE"));
-        return response;
+        return not_allowed();
     }
     let session = match in_session::find(&gateway, &headers) {
         Ok(session) => session,

@@ -4,7 +4,9 @@ use axum::http::{HeaderMap, HeaderName, header};
 use serde_json::value::RawValue;
 use taskgate_wire::header::decode;
 use taskgate_wire::tool::ParamHeader;
-use taskgate_wire::{ErrorCode, Params, RawObject, RpcError, method};
+use taskgate_wire::{ErrorCode, Params, RawObject, RpcError, Version, method};
+
+use crate::server::unsupported_version;
 
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -12,9 +14,23 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// `MCP-Protocol-Version`, if present and readable.
-pub fn version(headers: &HeaderMap) -> Option<&str> {
-    headers.get(PROTOCOL_VERSION)?.to_str().ok().map(str::trim)
+/// `MCP-Protocol-Version`, if present: one that is served, or else -32022. Several that differ say nothing.
+pub fn version(headers: &HeaderMap) -> Result<Option<Version>, RpcError> {
+    let mut said = None;
+    for value in headers.get_all(PROTOCOL_VERSION) {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        let text = text.trim_matches([' ', '\t']);
+        let version = Version::from_wire(text).ok_or_else(|| unsupported_version(text))?;
+        if *said.get_or_insert(version) != version {
+            return Err(mismatch("MCP-Protocol-Version has several values".to_owned()));
+        }
+    }
+    Ok(said)
+}
+
+/// Whether the header names a version that has no sessions.
+pub fn is_stateless(headers: &HeaderMap) -> bool {
+    matches!(version(headers), Ok(Some(version)) if version.is_stateless())
 }
 
 /// `Mcp-Session-Id`, if present and readable.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use taskgate_task::Payload;
-use taskgate_wire::{ErrorCode, Id, Params, RpcError, Version, method};
+use taskgate_wire::{ErrorCode, Id, Params, RpcError, method};
 
 use super::session_reply::SessionReply;
 use super::{busy, error, headers, reply};
@@ -96,11 +96,9 @@ pub fn response(gateway: &Gateway, headers: &HeaderMap, id: &Id, answer: Answer)
 
 /// The session a request names.
 pub fn find(gateway: &Gateway, headers: &HeaderMap) -> Result<Arc<Session>, (StatusCode, RpcError)> {
-    if let Some(version) = headers::version(headers)
-        && Version::from_wire(version).is_none_or(Version::is_stateless)
-    {
-        let version: String = version.chars().take(40).collect();
-        let message = format!("MCP-Protocol-Version {version:?} is not one that has sessions");
+    let version = headers::version(headers).map_err(|wrong| (StatusCode::BAD_REQUEST, wrong))?;
+    if let Some(version) = version.filter(|version| version.is_stateless()) {
+        let message = format!("MCP-Protocol-Version {} has no sessions", version.as_str());
         return Err((StatusCode::BAD_REQUEST, RpcError::new(ErrorCode::InvalidRequest, message)));
     }
     let id =

@@ -79,11 +79,23 @@ async fn end_session(State(gateway): State<Gateway>, headers: HeaderMap) -> Resp
     if let Err(refused) = guard::check(&gateway, &headers) {
         return refused;
     }
-    match headers::session_id(&headers) {
-        None => error(StatusCode::BAD_REQUEST, None, &headers::missing_session()),
-        Some(id) if gateway.0.sessions.end(id) => StatusCode::NO_CONTENT.into_response(),
-        Some(_) => error(StatusCode::NOT_FOUND, None, &headers::unknown_session()),
+    if headers::is_stateless(&headers) {
+        return not_allowed();
     }
+    match in_session::find(&gateway, &headers) {
+        Ok(session) => {
+            gateway.0.sessions.end(session.id());
+            StatusCode::NO_CONTENT.into_response()
+        }
+        Err((status, wrong)) => error(status, None, &wrong),
+    }
+}
+
+/// GET or DELETE where there is no session for it.
+fn not_allowed() -> Response {
+    let mut response = StatusCode::METHOD_NOT_ALLOWED.into_response();
+    response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static("POST, GET, DELETE"));
+    response
 }
 
 /// A JSON-RPC message as a JSON answer.

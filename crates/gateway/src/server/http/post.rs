@@ -40,23 +40,27 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
                 Ok(known) => known,
                 Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
             };
-            if is_stateless(&headers, &known) {
-                stateless::request(gateway, headers, id, method, params.clone(), &known).await
-            } else {
-                Box::pin(in_session::request(gateway, headers, id, method, params)).await
+            match is_stateless(&headers, &known) {
+                Ok(true) => stateless::request(gateway, headers, id, method, params.clone(), &known).await,
+                Ok(false) => Box::pin(in_session::request(gateway, headers, id, method, params)).await,
+                Err(wrong) => error(StatusCode::BAD_REQUEST, Some(id), &wrong),
             }
         }
-        Message::Notification { method, params } => {
-            if headers::session_id(&headers).is_some() {
+        Message::Notification { method, params } => match headers::version(&headers) {
+            Err(wrong) => error(StatusCode::BAD_REQUEST, None, &wrong),
+            Ok(version)
+                if headers::session_id(&headers).is_some() && !version.is_some_and(Version::is_stateless) =>
+            {
                 in_session::notification(&gateway, &headers, &method, params.as_ref())
-            } else {
+            }
+            Ok(version) => {
                 // 2026-07-28 defines none for this direction, but a server and its client may have their own.
-                if is_stateless(&headers, &Params::default()) {
+                if version.is_some_and(Version::is_stateless) {
                     gateway.pass_notification(&method, params.as_ref());
                 }
                 StatusCode::ACCEPTED.into_response()
             }
-        }
+        },
         Message::Response { id, result } => in_session::response(&gateway, &headers, &id, Ok(result)),
         Message::Error { id: Some(id), error } => in_session::response(&gateway, &headers, &id, Err(error)),
         Message::Error { id: None, .. } => StatusCode::ACCEPTED.into_response(),
@@ -64,15 +68,10 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
 }
 
 /// The generation is chosen by version: the request's own, in `_meta` or header, or else its session's.
-fn is_stateless(headers: &HeaderMap, params: &Params<'_>) -> bool {
+fn is_stateless(headers: &HeaderMap, params: &Params<'_>) -> Result<bool, RpcError> {
+    // A version in the body is compared with the header's later on.
     if params.meta().protocol_version.is_some() {
-        return true;
+        return Ok(true);
     }
-    match headers::version(headers) {
-        None => false,
-        Some(text) => match Version::from_wire(text) {
-            Some(version) => version.is_stateless(),
-            None => headers::session_id(headers).is_none(),
-        },
-    }
+    Ok(headers::version(headers)?.is_some_and(Version::is_stateless))
 }

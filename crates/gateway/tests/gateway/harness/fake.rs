@@ -1,4 +1,4 @@
-//! A server in this program that follows the steps in a call's arguments.
+//! A server in this program that follows the steps in the arguments of a call, or of any other request that has some.
 //!
 //! Steps are objects with one member: `count`, `sleep` (ms), `wait` (a gate), `progress`, `log`, `ask` (a list of
 //! requests, sent together), `ask_unnamed` (the same, as over stdio: nothing says which call asks), `take_back` (asks,

@@ -2,6 +2,7 @@
 
 pub mod board;
 pub mod child;
+pub mod dice;
 pub mod direct;
 pub mod fake;
 pub mod http;
@@ -10,6 +11,7 @@ pub mod logs;
 pub mod modern;
 pub mod offers;
 pub mod old;
+pub mod pairs;
 pub mod pipe;
 
 use std::time::Duration;

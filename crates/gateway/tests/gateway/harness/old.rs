@@ -59,6 +59,11 @@ impl Old {
         old
     }
 
+    /// Where it is connected to.
+    pub fn address(&self) -> SocketAddr {
+        self.addr
+    }
+
     /// Posts a message and returns the response as it begins.
     pub async fn post(&self, message: &Value) -> Response {
         let headers = [

@@ -37,7 +37,6 @@ pub fn decode(method: &str, params: &Params<'_>, tasks: bool) -> Result<Call, Rp
             name: params.name()?.into_owned(),
             task: if tasks { params.task_request()? } else { None },
             answers: None,
-            request_state: None,
         }),
         method::TASKS_GET if tasks => Call::GetTask(params.task()?),
         method::TASKS_RESULT if tasks => Call::TaskResult(params.task()?),

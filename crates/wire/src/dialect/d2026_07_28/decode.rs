@@ -40,7 +40,6 @@ pub fn decode(method: &str, params: &Params<'_>, declared: Capabilities) -> Resu
             name: params.name()?.into_owned(),
             task: None,
             answers: params.input_responses()?,
-            request_state: params.request_state()?,
         }),
         method::TASKS_GET => {
             gate()?;
@@ -65,14 +64,12 @@ pub fn decode(method: &str, params: &Params<'_>, declared: Capabilities) -> Resu
             }
             Call::Listen(listen)
         }
-        // Verbs of other generations: gone here (2026-07-28 changelog, SEP-2663).
-        method::TASKS_RESULT
-        | method::TASKS_LIST
-        | method::INITIALIZE
-        | method::PING
-        | method::SET_LEVEL
-        | method::SUBSCRIBE
-        | method::UNSUBSCRIBE => return Err(RpcError::method_not_found(method)),
+        // `tasks/` belongs to the tasks feature; an upstream never sees it from here.
+        _ if method.starts_with("tasks/") => return Err(RpcError::method_not_found(method)),
+        // Verbs of other generations: gone here (2026-07-28 changelog).
+        method::INITIALIZE | method::PING | method::SET_LEVEL | method::SUBSCRIBE | method::UNSUBSCRIBE => {
+            return Err(RpcError::method_not_found(method));
+        }
         _ => Call::Relay,
     })
 }
