@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release --example conformance -- --listen 127.0.0.1:8000 --single-user --store tasks.db`, or
 //! `--stdio` instead of `--listen` to be started by a client. With `--repeatable` a computation that a crash interrupts is
-//! run again, as a configured tool would be; without it such a task fails.
+//! run again, as a configured tool would be; without it such a task fails. With `--plain` alone it is the handler over
+//! stdio with no taskgate in front: a server for `taskgate serve` or `wrap` to start.
 #![forbid(unsafe_code)]
 
 mod fixtures;
@@ -11,10 +12,16 @@ mod serve;
 
 use std::time::Duration;
 
+use rmcp::ServiceExt;
 use taskgate_gateway::{Gateway, Settings, StreamSettings, ToolPolicy, WorkClass};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    if std::env::args().nth(1).is_some_and(|argument| argument == "--plain") {
+        let plain = fixtures::Fixtures::new().serve(rmcp::transport::stdio()).await?;
+        plain.waiting().await?;
+        return Ok(());
+    }
     let (repeatable, arguments): (Vec<_>, Vec<_>) =
         std::env::args().skip(1).partition(|argument| argument == "--repeatable");
     let class = (!repeatable.is_empty()).then_some(WorkClass::Repeatable);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use taskgate_proof::peers;
 
-use crate::serve::Fixtures;
+use crate::serve::{Fixtures, plain};
 
 /// The scenarios of the tasks extension. Each runs by name and without a version, since with one it is skipped.
 const TASKS: [&str; 10] = [
@@ -62,13 +62,13 @@ fn every_check_of_the_tasks_scenarios_passes() {
 /// No check of 2025-06-18 fails.
 #[test]
 fn the_suite_of_2025_06_18_passes() {
-    generic("2025-06-18", 27);
+    generic(&Fixtures::start(), "2025-06-18", 27);
 }
 
 /// No check of 2025-11-25 fails. That of resuming only passes, rather than informs, on a server that closes connections.
 #[test]
 fn the_suite_of_2025_11_25_passes() {
-    let ran = generic("2025-11-25", 33);
+    let ran = generic(&Fixtures::start(), "2025-11-25", 33);
     let mut checks = ran.iter().flat_map(|(_, checks)| checks);
     let resumed = checks.find(|check| check["id"] == "server-sse-disconnect-resume").expect("it ran");
     assert_eq!(resumed["status"], "SUCCESS", "{resumed:#}");
@@ -77,13 +77,21 @@ fn the_suite_of_2025_11_25_passes() {
 /// No check of 2026-07-28 fails.
 #[test]
 fn the_suite_of_2026_07_28_passes() {
-    generic("2026-07-28", 40);
+    generic(&Fixtures::start(), "2026-07-28", 40);
+}
+
+/// The same with the fixtures in a process of their own, a server over stdio that taskgate starts.
+#[test]
+fn the_suites_pass_with_the_server_in_a_process_of_its_own() {
+    let server = plain();
+    for (version, scenarios) in [("2025-06-18", 27), ("2025-11-25", 33), ("2026-07-28", 40)] {
+        generic(&server, version, scenarios);
+    }
 }
 
 /// Runs all scenarios of a version. What may fail or warn, and why, would stand in `peers/expected-failures.yml`; the
 /// suite also complains of entries that pass by now.
-fn generic(version: &str, scenarios: usize) -> Vec<(String, Vec<Value>)> {
-    let server = Fixtures::start();
+fn generic(server: &Fixtures, version: &str, scenarios: usize) -> Vec<(String, Vec<Value>)> {
     let out = tempfile::tempdir().expect("a folder");
     let expected = peers::files().join("expected-failures.yml");
     let expected = expected.to_str().expect("a plain path");

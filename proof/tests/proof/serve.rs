@@ -26,6 +26,32 @@ impl Fixtures {
     }
 }
 
+/// The same fixtures in a process of their own, as a plain server over stdio behind the real `taskgate`.
+pub fn plain() -> Fixtures {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = programs::example("conformance");
+    let config = format!(
+        r#"
+listen = "127.0.0.1:0"
+single_user = true
+store = "tasks.db"
+
+[[upstream]]
+name = "fixtures"
+command = [{server:?}, "--plain"]
+
+[upstream.defaults]
+tasks = "never"
+"#
+    );
+    let file = folder.path().join("taskgate.toml");
+    std::fs::write(&file, config).expect("the folder can be written");
+    let mut command = Command::new(programs::taskgate());
+    command.args(["serve", "--config"]).arg(file);
+    let (program, address) = Program::serve(command);
+    Fixtures { _program: program, address, _folder: folder }
+}
+
 /// The command that serves the fixtures over HTTP.
 pub fn fixtures(listen: &str, store: &Path) -> Command {
     let mut command = Command::new(programs::example("conformance"));
