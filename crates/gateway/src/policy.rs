@@ -84,11 +84,11 @@ pub enum Speak {
 /// One upstream server.
 #[derive(Clone)]
 pub struct UpstreamSpec {
-    /// Its name: in messages, in stored tasks, and as the prefix on a clash of tool names. Must stay the same across restarts.
+    /// Its name: in messages, in stored tasks, and as the prefix on a clash of names. Must stay the same across restarts.
     pub name: String,
     /// How to reach it.
     pub kind: UpstreamKind,
-    /// Put before every tool name, followed by `_`. `None`: only the upstream's name, and only where two upstreams clash.
+    /// Put before every tool and prompt name, followed by `_`. `None`: only the upstream's name, and only where two upstreams clash.
     pub prefix: Option<String>,
     /// Which generation to speak with it.
     pub speak: Speak,

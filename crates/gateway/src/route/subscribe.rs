@@ -44,7 +44,7 @@ impl Gateway {
         let params = request.raw.cloned().unwrap_or_else(super::empty);
         match session.unsubscribe(&uri) {
             Some(interest) => match interest.end(&params) {
-                Some(call) => call.outcome().await.map_err(|failure| super::failed(failure)),
+                Some(call) => call.outcome().await.map_err(super::failed),
                 None => Ok(super::empty()),
             },
             // Others' subscriptions are not the client's to end.
