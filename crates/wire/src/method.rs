@@ -52,6 +52,28 @@ pub const ROOTS_LIST: &str = "roots/list";
 pub fn is_question(method: &str) -> bool {
     matches!(method, ELICIT | SAMPLE | ROOTS_LIST)
 }
+
+/// Whether only clients ask this, in any version: a server that does is mistaken.
+pub fn is_of_clients(method: &str) -> bool {
+    let listed = [
+        INITIALIZE,
+        DISCOVER,
+        TOOLS_LIST,
+        TOOLS_CALL,
+        PROMPTS_LIST,
+        PROMPTS_GET,
+        RESOURCES_LIST,
+        TEMPLATES_LIST,
+        RESOURCES_READ,
+        SUBSCRIBE,
+        UNSUBSCRIBE,
+        LISTEN,
+        SET_LEVEL,
+        COMPLETE,
+    ];
+    listed.contains(&method)
+}
+
 /// `logging/setLevel`
 pub const SET_LEVEL: &str = "logging/setLevel";
 /// `resources/subscribe`

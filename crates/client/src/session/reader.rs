@@ -99,7 +99,8 @@ fn answer(shared: &Arc<Shared>, id: Id, method: String, params: Option<Payload>,
     match method.as_str() {
         method::PING => shared.outbox.reply(Message::Response { id, result: object(&serde_json::json!({})) }),
         // Its client's tasks are not the server's business here: no client of ours hosts any for it.
-        _ if method.starts_with("tasks/") => {
+        // What only clients ask is not asked of them: a question is one of theirs, or a method unknown here.
+        _ if method.starts_with("tasks/") || method::is_of_clients(&method) => {
             shared.outbox.reply(Message::error(Some(id), &RpcError::method_not_found(&method)));
         }
         _ => ask(shared, id, method, params, origin),

@@ -295,8 +295,9 @@ async fn wrong_requests_of_an_upstream_are_refused() {
         (r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#, "a", 0),
         (r#"{"jsonrpc":"2.0","id":"b","method":"ping","params":[1]}"#, "b", -32602),
         (r#"{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"act"}}"#, "c", -32601),
-        (r#"{"jsonrpc":"2.0","id":"d","method":"unknown/method"}"#, "d", -32601),
-        (r#"{"jsonrpc":"2.0","id":"e","method":""}"#, "e", -32601),
+        // What nobody knows here goes to the caller, who is gone before it can say anything.
+        (r#"{"jsonrpc":"2.0","id":"d","method":"unknown/method"}"#, "d", -32603),
+        (r#"{"jsonrpc":"2.0","id":"e","method":""}"#, "e", -32603),
         (
             r#"[{"jsonrpc":"2.0","id":"f","method":"ping"},{"jsonrpc":"2.0","id":"g","method":"nope"}]"#,
             "f",

@@ -16,6 +16,7 @@ mod inline;
 mod input;
 mod lifetime;
 mod listen;
+mod matrix;
 mod merging;
 mod mrtr;
 mod outcome;
