@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use taskgate_engine::{Engine, Launch};
 use taskgate_task::{Owner, Payload, TaskId, WorkClass};
@@ -142,11 +143,7 @@ impl Gateway {
             return Ok(target);
         }
         // It may be new, or its upstream may still be starting.
-        for upstream in &self.0.upstreams {
-            if let Err(error) = upstream.refresh_tools().await {
-                tracing::debug!(upstream = upstream.name(), %error, "cannot list tools");
-            }
-        }
+        self.refresh_tools().await;
         if let Some(target) = self.look_up(name) {
             return Ok(target);
         }
@@ -155,6 +152,16 @@ impl Gateway {
             only.session().await?;
         }
         Err(RpcError::invalid_params(format!("Unknown tool: {}", name.chars().take(120).collect::<String>())))
+    }
+
+    /// Lists the tools of all upstreams anew, of all at the same time. Those of one that fails stay as they were.
+    pub(crate) async fn refresh_tools(&self) {
+        join_all(self.0.upstreams.iter().map(|upstream| async move {
+            if let Err(error) = upstream.refresh_tools().await {
+                tracing::debug!(upstream = upstream.name(), %error, "cannot list tools");
+            }
+        }))
+        .await;
     }
 
     /// The headers a 2026-07-28 caller of this tool mirrors its arguments into. A tool that is not known yet is looked

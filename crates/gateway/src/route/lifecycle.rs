@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use serde_json::json;
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
@@ -79,8 +80,9 @@ impl Gateway {
     /// What the upstreams say of themselves. The first one that is up speaks for all of what is not tools.
     async fn describe(&self, stateless: bool) -> Described {
         let mut described = Described::default();
-        for upstream in &self.0.upstreams {
-            let Ok(session) = upstream.session().await else { continue };
+        // Of all at the same time: several that do not start in time cost no more than one.
+        let sessions = join_all(self.0.upstreams.iter().map(|upstream| upstream.session())).await;
+        for session in sessions.into_iter().flatten() {
             let lane = lane(&session, stateless);
             let Some(said) = session.server().of(lane) else { continue };
             described.capabilities.push(said.capabilities.clone());

@@ -102,12 +102,8 @@ impl Gateway {
             #[serde(skip_serializing_if = "Option::is_none")]
             cache_scope: Option<&'static str>,
         }
-        for upstream in &self.0.upstreams {
-            if let Err(error) = upstream.refresh_tools().await {
-                // One dead upstream does not empty the list; what it had is still listed and answers with an error.
-                tracing::debug!(upstream = upstream.name(), %error, "cannot list tools");
-            }
-        }
+        // One dead upstream does not empty the list; what it had is still listed and answers with an error.
+        self.refresh_tools().await;
         let tools = self.0.upstreams.iter().flat_map(|upstream| {
             let catalog = upstream.catalog();
             let edited =

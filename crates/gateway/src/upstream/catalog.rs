@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -37,8 +38,15 @@ struct Page<'a> {
 const MOST_PAGES: usize = 1000;
 
 impl Catalog {
-    /// Lists all pages.
-    pub async fn fetch(session: &Session, lane: Lane) -> Result<Catalog, RpcError> {
+    /// Lists all pages, but waits no longer than `patience`.
+    pub async fn fetch(session: &Session, lane: Lane, patience: Duration) -> Result<Catalog, RpcError> {
+        match tokio::time::timeout(patience, Catalog::pages(session, lane)).await {
+            Ok(listed) => listed,
+            Err(_) => Err(RpcError::internal(format!("tools/list was not answered within {patience:?}"))),
+        }
+    }
+
+    async fn pages(session: &Session, lane: Lane) -> Result<Catalog, RpcError> {
         let mut catalog = Catalog::default();
         let mut cursor: Option<String> = None;
         for _ in 0..MOST_PAGES {

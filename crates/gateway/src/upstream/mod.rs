@@ -54,6 +54,10 @@ pub struct Change {
 
 /// How long a call waits for an upstream that has never been up yet.
 const FIRST_START: Duration = Duration::from_secs(30);
+/// How long it may take to list its tools when it starts.
+const FIRST_LIST: Duration = Duration::from_secs(30);
+/// And later on, when somebody waits and there is an older list to go by.
+const LATER_LIST: Duration = Duration::from_secs(5);
 /// How long an upstream takes to start, if all is well.
 const USUAL_START: Duration = Duration::from_secs(1);
 
@@ -159,7 +163,7 @@ impl Upstream {
     /// Lists the tools anew.
     pub async fn refresh_tools(&self) -> Result<Arc<Catalog>, RpcError> {
         let session = self.session().await?;
-        let catalog = Arc::new(Catalog::fetch(&session, lane(&session, true)).await?);
+        let catalog = Arc::new(Catalog::fetch(&session, lane(&session, true), LATER_LIST).await?);
         *self.catalog.write() = catalog.clone();
         Ok(catalog)
     }

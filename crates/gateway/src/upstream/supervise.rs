@@ -9,7 +9,7 @@ use taskgate_wire::{Version, meta, method};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Catalog, Change, State, Upstream, lane};
+use super::{Catalog, Change, FIRST_LIST, State, Upstream, lane};
 use crate::policy::{Speak, UpstreamKind};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -100,7 +100,8 @@ async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session,
         opening.probe = !opening.probe;
         error.to_string()
     })?;
-    let catalog = Catalog::fetch(&session, lane(&session, true)).await.map_err(|error| error.message)?;
+    let catalog = Catalog::fetch(&session, lane(&session, true), FIRST_LIST).await;
+    let catalog = catalog.map_err(|error| error.message)?;
     Ok((session, catalog))
 }
 

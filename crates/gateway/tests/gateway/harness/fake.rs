@@ -148,6 +148,7 @@ async fn simple(
             let _ = out.send(notification("notifications/subscriptions/acknowledged", &params)).await;
             return None;
         }
+        ("tools/list", _) if board.is_listless() => return None,
         ("tools/list", _) => Ok(json!({"tools": board.tools()})),
         ("prompts/list", _) => Ok(json!({"prompts": [{"name": "greet"}]})),
         ("ping", _) => Ok(json!({})),
