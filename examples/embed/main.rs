@@ -1,6 +1,6 @@
 //! taskgate in your own program: an rmcp handler gains durable tasks, mounted in an axum app beside other routes.
 //!
-//! `cargo run --example embed`, then POST to http://127.0.0.1:8000/mcp
+//! `cargo run --example embed`, then POST to http://127.0.0.1:8000/mcp; Ctrl-C ends it in good order.
 #![forbid(unsafe_code)]
 
 #[path = "../bench/tools.rs"]
@@ -20,6 +20,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .await?;
     let app = Router::new().route("/health", get(|| async { "ok" })).merge(gateway.router());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:8000").await?;
-    axum::serve(listener, app).await?;
+    println!("http://{0}{1} and http://{0}/health", listener.local_addr()?, gateway.settings().path);
+    let stopped = async move {
+        let _ = tokio::signal::ctrl_c().await;
+        gateway.drain().await; // running work gets ten seconds, streams end
+    };
+    axum::serve(listener, app).with_graceful_shutdown(stopped).await?;
     Ok(())
 }

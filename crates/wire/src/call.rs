@@ -69,7 +69,7 @@ pub struct TaskRequest {
 
 /// What a `subscriptions/listen` wants to hear of.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "an object")]
 pub struct Listen {
     /// Changes of the tool list.
     #[serde(default)]

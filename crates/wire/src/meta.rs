@@ -64,6 +64,7 @@ pub fn without_progress_token(params: Payload) -> Payload {
 
 /// What is known of a request's `_meta`; everything else stays in the raw text.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(expecting = "an object as _meta")]
 pub struct Meta<'a> {
     /// Where to send progress.
     #[serde(borrow, default, rename = "progressToken")]

@@ -48,7 +48,14 @@ fn configure(args: &Serve) -> Result<Config, Failure> {
     config.store = args.store.clone().or(config.store);
     config.settings.single_user |= args.single_user;
     if config.settings.single_user {
-        check_single_user(config.listen).map_err(|why| Failure::new(ExitCode::Invalid, why))?;
+        // Who has written no configuration has not asked for a single user.
+        let help = if args.config.is_none() {
+            "; the demo is for one user, to serve others write a --config"
+        } else {
+            ""
+        };
+        let refused = |why| Failure::new(ExitCode::Invalid, format!("{why}{help}"));
+        check_single_user(config.listen).map_err(refused)?;
     }
     Ok(config)
 }
@@ -88,6 +95,7 @@ mod tests {
         let listen = Some("0.0.0.0:8000".parse().expect("address"));
         let failure = configure(&Serve { listen, ..args() }).expect_err("is refused");
         assert_eq!(failure.code, ExitCode::Invalid);
+        assert!(failure.message.contains("--config"), "{}", failure.message);
     }
 
     #[test]

@@ -156,7 +156,7 @@ async fn parameter_headers_must_agree_with_the_arguments() {
 async fn origins_hosts_and_kinds_are_checked_before_any_work() {
     let board = Board::new(Era::Both);
     let settings = Settings {
-        allowed_hosts: vec!["mcp.example".to_owned()],
+        allowed_hosts: vec!["mcp.example".to_owned(), "[fd00::1]".to_owned()],
         allowed_origins: vec!["https://app.example".to_owned()],
         ..crate::harness::settings()
     };
@@ -183,6 +183,9 @@ async fn origins_hosts_and_kinds_are_checked_before_any_work() {
         ("Host", "127.0.0.1.nip.io", 403),
         ("Host", "mcp.example", 200),
         ("Host", "MCP.example:8443", 200),
+        ("Host", "[fd00::1]", 200),
+        ("Host", "[fd00::1]:8443", 200),
+        ("Host", "[fd00::2]", 403),
         ("Host", "localhost", 200),
         ("Host", "[::1]:80", 200),
         ("Accept", "application/json", 200),

@@ -143,6 +143,32 @@ async fn a_silent_upstream_is_given_up() {
     assert!(since.elapsed() < Duration::from_secs(120));
 }
 
+/// An upstream that lives but no longer lists its tools holds nobody up for long: the rest is listed and called, and so
+/// are the tools it had. One that never lists them is not up, and is started again.
+#[tokio::test(start_paused = true)]
+async fn an_upstream_that_does_not_list_its_tools_holds_nobody_up() {
+    let alive = Board::with_tools(Era::Both, vec![tool("alive")]);
+    let stuck = Board::with_tools(Era::Both, vec![tool("stuck")]);
+    let never = Board::with_tools(Era::Both, vec![tool("never_listed")]);
+    never.hush_lists(true);
+    let builder =
+        Gateway::builder().add(alive.spec("alive")).add(stuck.spec("stuck")).add(never.spec("never"));
+    let gateway = policies(builder).build().await.expect("gateway");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(never.count("connections") > 1, "it is started again");
+    stuck.hush_lists(true);
+    let mut pipe = crate::harness::Pipe::start(&gateway);
+    let limit = Duration::from_secs(15);
+    let patiently = async {
+        let list = pipe.ask_modern("tools/list", json!({})).await;
+        assert_eq!(names(list.result()), ["alive", "stuck"]);
+        let call = |name: &str| json!({"name": name, "arguments": {}});
+        assert_eq!(pipe.ask_modern("tools/call", call("unknown")).await.code(), -32602);
+        pipe.ask_modern("tools/call", call("stuck")).await.result();
+    };
+    tokio::time::timeout(limit, patiently).await.expect("in time");
+}
+
 /// The gateway and the upstream's own list: cursors and unknown members of a single upstream pass through.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_appears_later_is_found() {

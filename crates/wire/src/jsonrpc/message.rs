@@ -50,6 +50,7 @@ pub struct Malformed {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct Incoming<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     jsonrpc: Option<&'a RawValue>,
@@ -186,6 +187,8 @@ mod tests {
         assert_eq!(code_of("[]"), (None, -32600));
         assert_eq!(code_of(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#), (None, -32600));
         assert_eq!(code_of("1"), (None, -32600));
+        let said = Message::parse(b"1").expect_err("a number").error.message;
+        assert!(said.contains("expected an object"), "{said}");
         assert_eq!(code_of(r#"{"id":1,"method":"ping"}"#), (Some("1".into()), -32600));
         assert_eq!(code_of(r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#), (Some("1".into()), -32600));
         assert_eq!(code_of(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#), (None, -32600));

@@ -96,7 +96,7 @@ pub fn spawn(command: &StdioCommand) -> io::Result<Link> {
     #[cfg(unix)]
     start.process_group(0);
     let mut group = group::Group::reserve();
-    let mut child = start.spawn()?;
+    let mut child = start.spawn().map_err(|error| why_not(error, command))?;
     let missing = || io::Error::other("the process has no standard streams");
     let pid = child.id().ok_or_else(missing)?;
     // Nothing may fail before the group is guarded, or it would be left behind.
@@ -124,4 +124,14 @@ pub fn spawn(command: &StdioCommand) -> io::Result<Link> {
     };
     tokio::spawn(process.supervise(ended));
     Ok(Link { out, inbound, control: Some(ProcessControl::new(pid, stop, end, tail)) })
+}
+
+/// The system says "not found" of the program and of its directory in the same words.
+fn why_not(error: io::Error, command: &StdioCommand) -> io::Error {
+    match &command.cwd {
+        Some(cwd) if error.kind() == io::ErrorKind::NotFound && !cwd.is_dir() => {
+            io::Error::new(error.kind(), format!("there is no directory {cwd:?} to run it in"))
+        }
+        _ => error,
+    }
 }

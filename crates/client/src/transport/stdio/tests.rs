@@ -278,3 +278,12 @@ async fn environment_and_directory_are_as_ordered() {
     let reason = link.control.clone().expect("process").ended().await;
     assert_eq!(reason.stderr.as_deref(), Some("b  /\n"));
 }
+
+#[tokio::test]
+async fn a_missing_directory_is_not_called_a_missing_program() {
+    let nowhere = StdioCommand { cwd: Some("/no/such/place".into()), ..sh("true") };
+    let said = spawn(&nowhere).expect_err("no directory").to_string();
+    assert!(said.contains("no directory") && said.contains("/no/such/place"), "{said}");
+    let said = spawn(&StdioCommand::new("/no/such/program")).expect_err("no program").to_string();
+    assert!(!said.contains("directory \""), "{said}");
+}

@@ -104,13 +104,23 @@ impl Connections {
 ///
 /// A commit that makes a file longer waits for the file system's own log as well, about twice as long as one that
 /// overwrites. The transaction is larger than the cache, so that its pages go to the log; undone, they mean nothing
-/// but the log keeps its length.
-fn lengthen_log(db: &Connection) -> rusqlite::Result<()> {
+/// but the log keeps its length. Where there is no room for it, commits are slower, and that is all.
+pub(super) fn lengthen_log(db: &Connection) -> rusqlite::Result<()> {
     let length = i64::from(super::checkpoint::STEP) * 4096;
     db.execute_batch("PRAGMA cache_size = -256; BEGIN; CREATE TABLE length (zeros BLOB)")?;
     let filled = db.execute("INSERT INTO length VALUES (zeroblob(?1))", [length + (1 << 20)]);
-    db.execute_batch("ROLLBACK; PRAGMA cache_size = -2048")?;
-    filled.map(drop)
+    // A full disk may have undone it already.
+    if !db.is_autocommit() {
+        db.execute_batch("ROLLBACK")?;
+    }
+    db.execute_batch("PRAGMA cache_size = -2048")?;
+    match filled {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
+            tracing::warn!("there is no room for a log of the usual length; the first commits take longer");
+            Ok(())
+        }
+        filled => filled.map(drop),
+    }
 }
 
 /// Each migration is one commit together with the number that says that it was made.

@@ -26,6 +26,9 @@ pub fn parse_store_place(text: &str) -> Result<StorePlace, String> {
     if path.is_empty() {
         return Err("names no file".to_owned());
     }
+    if path == ":memory:" {
+        return Err("would be a file of that name; write `memory` to keep tasks in no file".to_owned());
+    }
     if path.ends_with('/') {
         return Err("names a directory, not a file".to_owned());
     }
@@ -75,7 +78,9 @@ mod tests {
 
     #[test]
     fn other_kinds_and_missing_files_are_refused() {
-        for text in ["", "sqlite:", "postgres://host/db", "memory:", "dir/", "a\0b"] {
+        for text in
+            ["", "sqlite:", "postgres://host/db", "memory:", ":memory:", "sqlite::memory:", "dir/", "a\0b"]
+        {
             assert!(parse_store_place(text).is_err(), "{text:?}");
         }
     }

@@ -10,8 +10,10 @@ use crate::gateway::Gateway;
 #[expect(clippy::result_large_err, reason = "a refusal is the answer itself")]
 pub fn check(gateway: &Gateway, headers: &HeaderMap) -> Result<(), Response> {
     let settings = &gateway.0.settings;
+    // The setting has IPv6 addresses in brackets, as URLs have them.
+    let is_listed = |listed: &String, host: &str| listed.trim_matches(['[', ']']).eq_ignore_ascii_case(host);
     let allowed =
-        |host: &str| is_loopback(host) || settings.allowed_hosts.iter().any(|h| h.eq_ignore_ascii_case(host));
+        |host: &str| is_loopback(host) || settings.allowed_hosts.iter().any(|listed| is_listed(listed, host));
     let mut values = headers.get_all(header::HOST).iter();
     if let Some(host) = values.next() {
         let name = host.to_str().ok().and_then(host_name);

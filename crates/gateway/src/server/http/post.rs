@@ -16,13 +16,9 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
         return refused;
     }
     let limit = gateway.0.settings.max_message;
-    let Some(bytes) = body::read(body, limit).await else {
-        let message = format!("The message is longer than max_message ({limit} bytes), or broke off");
-        return error(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            None,
-            &RpcError::new(ErrorCode::InvalidRequest, message),
-        );
+    let bytes = match body::read(body, limit).await {
+        Ok(bytes) => bytes,
+        Err(unread) => return refuse(&unread, limit),
     };
     let text = one_line(&bytes);
     if is_batch(&text)
@@ -65,6 +61,17 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
         Message::Error { id: Some(id), error } => in_session::response(&gateway, &headers, &id, Err(error)),
         Message::Error { id: None, .. } => StatusCode::ACCEPTED.into_response(),
     }
+}
+
+fn refuse(unread: &body::Unread, limit: usize) -> Response {
+    let (status, message) = match unread {
+        body::Unread::TooLong => {
+            let message = format!("The message is longer than max_message ({limit} bytes)");
+            (StatusCode::PAYLOAD_TOO_LARGE, message)
+        }
+        body::Unread::Broken => (StatusCode::BAD_REQUEST, "The message broke off".to_owned()),
+    };
+    error(status, None, &RpcError::new(ErrorCode::InvalidRequest, message))
 }
 
 /// The generation is chosen by version: the request's own, in `_meta` or header, or else its session's.

@@ -36,6 +36,7 @@ struct State {
     refuse: bool,
     /// What clients are subscribed to: `uri`, and the request's `id` in 2026-07-28.
     subscriptions: Vec<Value>,
+    listless: bool,
 }
 
 impl Board {
@@ -151,6 +152,16 @@ impl Board {
     /// Lets new connections work again.
     pub fn accept_links(&self) {
         self.0.state.lock().refuse = false;
+    }
+
+    /// From now on `tools/list` is not answered, or is again.
+    pub fn hush_lists(&self, hush: bool) {
+        self.0.state.lock().listless = hush;
+    }
+
+    /// Whether `tools/list` is left without an answer.
+    pub fn is_listless(&self) -> bool {
+        self.0.state.lock().listless
     }
 
     /// Says something that belongs to no call, on every connection.

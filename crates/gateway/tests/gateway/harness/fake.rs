@@ -162,6 +162,7 @@ async fn simple(
             let _ = out.send(notification("notifications/subscriptions/acknowledged", &params)).await;
             return None;
         }
+        ("tools/list", _) if board.is_listless() => return None,
         ("resources/subscribe", Era::Session | Era::Both) => match params["uri"].as_str() {
             Some(uri) if offers.has(uri) => {
                 board.subscribe(json!({"uri": uri}), true);

@@ -205,6 +205,7 @@ async fn observe(
         }
         Feature::Subscribe => {
             let note = client.subscribed(server.touch()).await;
+            server.unsubscribed().await;
             let named = !note["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].is_null();
             works(note["params"]["uri"] == "matrix://a" && named == modern, &note)
         }

@@ -77,16 +77,16 @@ SELECT format('%016x', locator) AS locator, owner, runner,
                     WHEN 4 THEN 'no_runner' END AS failure,
        CASE outcome_kind WHEN 1 THEN 'result' WHEN 2 THEN 'result_is_error' WHEN 3 THEN 'error' END AS outcome,
        version, fence, attempts,
-       strftime('%FT%TZ', created_at / 1000, 'unixepoch') AS created_at,
-       strftime('%FT%TZ', updated_at / 1000, 'unixepoch') AS updated_at,
-       strftime('%FT%TZ', ended_at / 1000, 'unixepoch') AS ended_at,
-       strftime('%FT%TZ', due_at / 1000, 'unixepoch') AS due_at,
+       strftime('%Y-%m-%dT%H:%M:%SZ', created_at / 1000, 'unixepoch') AS created_at,
+       strftime('%Y-%m-%dT%H:%M:%SZ', updated_at / 1000, 'unixepoch') AS updated_at,
+       strftime('%Y-%m-%dT%H:%M:%SZ', ended_at / 1000, 'unixepoch') AS ended_at,
+       strftime('%Y-%m-%dT%H:%M:%SZ', due_at / 1000, 'unixepoch') AS due_at,
        status_message
 FROM task;
 
 CREATE VIEW event_for_people AS
 SELECT format('%016x', task) AS task, version,
-       strftime('%FT%TZ', at / 1000, 'unixepoch') AS at,
+       strftime('%Y-%m-%dT%H:%M:%SZ', at / 1000, 'unixepoch') AS at,
        CASE who WHEN 1 THEN 'requestor' WHEN 2 THEN 'runner' WHEN 3 THEN 'receiver' END AS who,
        CASE from_status WHEN 1 THEN 'working' WHEN 2 THEN 'input_required' WHEN 3 THEN 'completed'
                         WHEN 4 THEN 'failed' WHEN 5 THEN 'cancelled' END AS from_status,

@@ -83,3 +83,15 @@ fn files_of_others_are_refused_and_left_alone() {
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     assert!(refusal(&path).contains("newer taskgate (layout 99"), "{}", refusal(&path));
 }
+
+/// A long log only saves time. A disk without room for it must not keep anyone from what is in the file.
+#[test]
+fn a_log_without_room_for_its_usual_length_is_no_reason_to_refuse() {
+    let (_dir, path) = file();
+    drop(open(&path));
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch("PRAGMA max_page_count = 20").unwrap();
+    crate::store::sqlite::open::lengthen_log(&db).unwrap();
+    assert!(db.is_autocommit());
+    db.execute_batch("CREATE TABLE small (x)").unwrap();
+}
