@@ -14,8 +14,9 @@ use taskgate_wire::{ErrorCode, ListKind, RawObject, RpcError, translate};
 pub struct Catalog {
     entries: Vec<Known>,
     by_key: HashMap<String, usize>,
-    /// How long and by whom the list may be kept: the strictest word of its pages (2026-07-28).
-    pub hints: Hints,
+    /// How long and by whom the list may be kept: the strictest word of its pages (2026-07-28). `None` if the server has no such
+    /// list.
+    pub hints: Option<Hints>,
     /// Members of the pages that are not known here.
     pub others: Vec<(String, Payload)>,
 }
@@ -67,7 +68,7 @@ impl Catalog {
                 else {
                     break;
                 };
-                cursor = catalog.add_page(kind, page == 0, &answer).map_err(|error| {
+                cursor = catalog.add_page(kind, &answer).map_err(|error| {
                     RpcError::internal(format!("{} of the server: {error}", kind.method()))
                 })?;
                 if cursor.is_none() {
@@ -89,7 +90,6 @@ impl Catalog {
     fn add_page(
         &mut self,
         kind: ListKind,
-        first: bool,
         answer: &Payload,
     ) -> Result<Option<String>, taskgate_task::InvalidPayload> {
         let page = RawObject::parse(answer.as_str())?;
@@ -101,7 +101,7 @@ impl Catalog {
             ttl_ms: page.get("ttlMs").and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or(0),
             public: page.get("cacheScope").is_some_and(|scope| scope.get() == "\"public\""),
         };
-        self.hints = if first { hints } else { self.hints.and(hints) };
+        self.hints = Some(self.hints.map_or(hints, |before| before.and(hints)));
         for (name, value) in page.iter() {
             let ours = ["resultType", "nextCursor", "ttlMs", "cacheScope", kind.member()].contains(&name);
             if !ours && !self.others.iter().any(|(known, _)| known == name) {

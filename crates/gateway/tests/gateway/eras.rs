@@ -329,7 +329,7 @@ async fn every_request_has_progress_and_can_be_cancelled() {
                 board.until(&format!("{method} cancelled over stdio"), seen(cancelled)).await;
             }
         }
-        assert_eq!(board.running(), 0);
+        board.until("nothing runs", |board| board.running() == 0).await;
     }
 }
 
