@@ -1,7 +1,6 @@
 //! What an upstream lists, kept for whoever looks a name up and for the time it is down.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use serde_json::value::RawValue;
 use taskgate_client::session::{CallFailure, CallOptions, Lane, Session};
@@ -50,8 +49,6 @@ impl Hints {
 
 /// No upstream has more pages than this; one that always names a next page is not followed for ever.
 const MOST_PAGES: usize = 1000;
-/// A server that does not answer must not keep callers from what the others list.
-const LISTING: Duration = Duration::from_secs(15);
 
 impl Catalog {
     /// Fetches all pages. A server that does not have the list has an empty one.
@@ -61,29 +58,19 @@ impl Catalog {
         if kind != ListKind::Tools && !declares(session, lane, kind.feature()) {
             return Ok(catalog);
         }
-        let pages = async {
-            let mut cursor = None;
-            for page in 0..MOST_PAGES {
-                let Some(answer) = fetch_page(session, lane, kind, cursor.as_deref(), page == 0).await?
-                else {
-                    break;
-                };
-                cursor = catalog.add_page(kind, &answer).map_err(|error| {
-                    RpcError::internal(format!("{} of the server: {error}", kind.method()))
-                })?;
-                if cursor.is_none() {
-                    break;
-                }
-            }
-            Ok(())
-        };
-        match tokio::time::timeout(LISTING, pages).await {
-            Ok(fetched) => fetched.map(|()| catalog),
-            Err(_) => {
-                let text = format!("The server did not answer {} within {LISTING:?}", kind.method());
-                Err(RpcError::internal(text))
+        let mut cursor = None;
+        for page in 0..MOST_PAGES {
+            let Some(answer) = fetch_page(session, lane, kind, cursor.as_deref(), page == 0).await? else {
+                break;
+            };
+            cursor = catalog
+                .add_page(kind, &answer)
+                .map_err(|error| RpcError::internal(format!("{} of the server: {error}", kind.method())))?;
+            if cursor.is_none() {
+                break;
             }
         }
+        Ok(catalog)
     }
 
     /// Takes a page in and returns the cursor of the next one.

@@ -336,3 +336,19 @@ async fn a_single_upstream_is_relayed_page_by_page() {
     assert_eq!(board.heard("prompts/get")[0]["params"]["name"], "b");
     assert_eq!(old.ask("prompts/get", json!({"name": "b"})).await.code(), -32602);
 }
+
+/// An upstream that has stopped answering holds a list up for a while, not for ever; what it had stays listed.
+#[tokio::test(start_paused = true)]
+async fn a_hung_upstream_does_not_keep_the_list() {
+    let hung = Board::with(Era::Session, Offers::all(&["a"], &[], &[]));
+    let fine = Board::with(Era::Session, Offers::all(&["b"], &[], &[]));
+    let builder = Gateway::builder().add(hung.spec("hung")).add(fine.spec("fine"));
+    let gateway = policies(builder).build().await.expect("gateway");
+    let mut pipe = Pipe::open(&gateway).await;
+    assert_eq!(keys(pipe.ask("prompts/list", json!({})).await.result(), "prompts", "name"), ["a", "b"]);
+    hung.offer(|offers| offers.hangs = true);
+    fine.offer(|offers| offers.prompts.push(json!({"name": "c"})));
+    let since = tokio::time::Instant::now();
+    assert_eq!(keys(pipe.ask("prompts/list", json!({})).await.result(), "prompts", "name"), ["a", "b", "c"]);
+    assert!(since.elapsed() < std::time::Duration::from_secs(20));
+}
