@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use taskgate_task::{InvalidTtl, Payload, TaskId};
+use taskgate_task::{InvalidPayload, InvalidTtl, Payload, TaskId};
 
 use crate::jsonrpc::{RpcError, present};
 use crate::log_level::LogLevel;
@@ -86,6 +86,26 @@ pub struct Listen {
     /// Changes of these tasks (SEP-2663).
     #[serde(default)]
     pub task_ids: Option<Vec<String>>,
+    /// What is not known here: an extension's.
+    #[serde(skip)]
+    pub others: Vec<(String, Payload)>,
+}
+
+impl Listen {
+    /// The members of a filter that are known here.
+    const KNOWN: [&'static str; 5] = [
+        "toolsListChanged",
+        "promptsListChanged",
+        "resourcesListChanged",
+        "resourceSubscriptions",
+        "taskIds",
+    ];
+
+    /// The members of a filter that are not known here.
+    pub fn others_of(filter: &RawObject<'_>) -> Vec<(String, Payload)> {
+        let others = filter.iter().filter(|(name, _)| !Listen::KNOWN.contains(name));
+        others.map(|(name, value)| (name.to_owned(), Payload::from_raw(value))).collect()
+    }
 }
 
 impl<'a> Params<'a> {
@@ -192,8 +212,11 @@ impl<'a> Params<'a> {
         let Some(raw) = self.notifications else {
             return Err(RpcError::invalid_params("Invalid params: notifications is missing"));
         };
-        serde_json::from_str(raw.get())
-            .map_err(|error| RpcError::invalid_params(format!("Invalid params: notifications: {error}")))
+        let read = || -> Result<Listen, InvalidPayload> {
+            let others = Listen::others_of(&RawObject::parse(raw.get())?);
+            Ok(Listen { others, ..serde_json::from_str(raw.get())? })
+        };
+        read().map_err(|error| RpcError::invalid_params(format!("Invalid params: notifications: {error}")))
     }
 }
 

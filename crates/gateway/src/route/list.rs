@@ -225,7 +225,8 @@ impl Gateway {
             result.set("nextCursor", to_raw_value(&next.write())?);
         }
         if caller.is_stateless() {
-            let hints = catalogs.iter().map(|catalog| catalog.hints).reduce(Hints::and).unwrap_or_default();
+            let hints =
+                catalogs.iter().filter_map(|catalog| catalog.hints).reduce(Hints::and).unwrap_or_default();
             result.set("ttlMs", to_raw_value(&hints.ttl_ms)?);
             let scope = if hints.public { "public" } else { "private" };
             result.set("cacheScope", to_raw_value(scope)?);

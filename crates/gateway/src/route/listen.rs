@@ -43,7 +43,9 @@ impl Gateway {
             }
         }
         let (granted, _interests) = self.grant(&asked).await?;
+        let mut foreign = self.subscribe_foreign(&asked).await;
         let granted = Listen {
+            others: std::mem::take(&mut foreign.granted),
             task_ids: asked.task_ids.as_ref().map(|_| first.iter().map(|task| task.id.to_string()).collect()),
             ..granted
         };
@@ -71,6 +73,13 @@ impl Gateway {
                         notify(out, &change.method, with_subscription(change.params.as_ref(), request.id));
                     }
                 }
+                said = foreign.next() => match said {
+                    Some((method, params)) => {
+                        notify(out, &method, with_subscription(params.as_ref(), request.id));
+                    }
+                    // The server has gone that knows what this is about. Whoever listens may listen again.
+                    None => return ended(request.id),
+                },
                 () = self.shutting_down() => return ended(request.id),
             }
         }

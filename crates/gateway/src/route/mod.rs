@@ -4,6 +4,7 @@ mod call_tool;
 mod capabilities;
 mod courier;
 mod cursor;
+mod foreign;
 mod inline;
 mod lifecycle;
 mod list;

@@ -1,7 +1,6 @@
 //! What an upstream lists, kept for whoever looks a name up and for the time it is down.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use serde_json::value::RawValue;
 use taskgate_client::session::{CallFailure, CallOptions, Lane, Session};
@@ -14,8 +13,9 @@ use taskgate_wire::{ErrorCode, ListKind, RawObject, RpcError, translate};
 pub struct Catalog {
     entries: Vec<Known>,
     by_key: HashMap<String, usize>,
-    /// How long and by whom the list may be kept: the strictest word of its pages (2026-07-28).
-    pub hints: Hints,
+    /// How long and by whom the list may be kept: the strictest word of its pages (2026-07-28). `None` if the server has no such
+    /// list.
+    pub hints: Option<Hints>,
     /// Members of the pages that are not known here.
     pub others: Vec<(String, Payload)>,
 }
@@ -49,8 +49,6 @@ impl Hints {
 
 /// No upstream has more pages than this; one that always names a next page is not followed for ever.
 const MOST_PAGES: usize = 1000;
-/// A server that does not answer must not keep callers from what the others list.
-const LISTING: Duration = Duration::from_secs(15);
 
 impl Catalog {
     /// Fetches all pages. A server that does not have the list has an empty one.
@@ -60,36 +58,25 @@ impl Catalog {
         if kind != ListKind::Tools && !declares(session, lane, kind.feature()) {
             return Ok(catalog);
         }
-        let pages = async {
-            let mut cursor = None;
-            for page in 0..MOST_PAGES {
-                let Some(answer) = fetch_page(session, lane, kind, cursor.as_deref(), page == 0).await?
-                else {
-                    break;
-                };
-                cursor = catalog.add_page(kind, page == 0, &answer).map_err(|error| {
-                    RpcError::internal(format!("{} of the server: {error}", kind.method()))
-                })?;
-                if cursor.is_none() {
-                    break;
-                }
-            }
-            Ok(())
-        };
-        match tokio::time::timeout(LISTING, pages).await {
-            Ok(fetched) => fetched.map(|()| catalog),
-            Err(_) => {
-                let text = format!("The server did not answer {} within {LISTING:?}", kind.method());
-                Err(RpcError::internal(text))
+        let mut cursor = None;
+        for page in 0..MOST_PAGES {
+            let Some(answer) = fetch_page(session, lane, kind, cursor.as_deref(), page == 0).await? else {
+                break;
+            };
+            cursor = catalog
+                .add_page(kind, &answer)
+                .map_err(|error| RpcError::internal(format!("{} of the server: {error}", kind.method())))?;
+            if cursor.is_none() {
+                break;
             }
         }
+        Ok(catalog)
     }
 
     /// Takes a page in and returns the cursor of the next one.
     fn add_page(
         &mut self,
         kind: ListKind,
-        first: bool,
         answer: &Payload,
     ) -> Result<Option<String>, taskgate_task::InvalidPayload> {
         let page = RawObject::parse(answer.as_str())?;
@@ -101,7 +88,7 @@ impl Catalog {
             ttl_ms: page.get("ttlMs").and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or(0),
             public: page.get("cacheScope").is_some_and(|scope| scope.get() == "\"public\""),
         };
-        self.hints = if first { hints } else { self.hints.and(hints) };
+        self.hints = Some(self.hints.map_or(hints, |before| before.and(hints)));
         for (name, value) in page.iter() {
             let ours = ["resultType", "nextCursor", "ttlMs", "cacheScope", kind.member()].contains(&name);
             if !ours && !self.others.iter().any(|(known, _)| known == name) {

@@ -27,6 +27,8 @@ impl Upstream {
         level: LogLevel,
         params: Option<&Payload>,
     ) -> Option<Result<Payload, Payload>> {
+        // Kept whatever comes of it: an upstream that is down is told when it is back.
+        *self.log_level.0.lock() = Some(level);
         let session = match self.session().await {
             Ok(session) => session,
             Err(error) => return Some(Err(error.to_payload())),
@@ -35,7 +37,6 @@ impl Upstream {
         if !declares(&session, lane, "logging") {
             return None;
         }
-        *self.log_level.0.lock() = Some(level);
         match lane {
             // There each request says what it wants.
             Lane::Modern(_) => Some(to_payload(&json!({}))),
@@ -70,6 +71,7 @@ impl Upstream {
         let lane = lane(session, false);
         let asked = *self.log_level.0.lock();
         if let (Some(level), Lane::Legacy(_)) = (asked, lane)
+            && declares(session, lane, "logging")
             && let Ok(params) = params(level)
         {
             session.call(lane, method::SET_LEVEL, Some(params.as_raw()), CallOptions::default()).abandon();

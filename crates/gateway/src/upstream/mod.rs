@@ -23,6 +23,7 @@ use crate::policy::UpstreamSpec;
 pub use asking::unanswered;
 pub use catalog::{Catalog, Hints, Known, declares, is_method_not_found};
 pub use interest::Interest;
+pub use listening::keep_listening;
 pub use runner::{McpRunner, Request};
 
 /// One upstream server and its connection.

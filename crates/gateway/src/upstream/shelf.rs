@@ -1,11 +1,15 @@
 //! The lists of one upstream as they are known here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use taskgate_wire::{ListKind, RpcError};
 
 use super::{Catalog, Upstream, lane};
+
+/// A server that does not answer must not keep callers from what the others list.
+const LISTING: Duration = Duration::from_secs(15);
 
 /// A place for each list.
 #[derive(Default)]
@@ -48,7 +52,12 @@ impl Upstream {
     /// Fetches a list anew.
     pub async fn refresh(&self, kind: ListKind) -> Result<Arc<Catalog>, RpcError> {
         let session = self.session().await?;
-        let catalog = Arc::new(Catalog::fetch(&session, lane(&session, true), kind).await?);
+        let fetch = Catalog::fetch(&session, lane(&session, true), kind);
+        let catalog = tokio::time::timeout(LISTING, fetch).await.unwrap_or_else(|_| {
+            let text = format!("The server {:?} did not answer {} in time", self.name(), kind.method());
+            Err(RpcError::internal(text))
+        })?;
+        let catalog = Arc::new(catalog);
         self.shelf.put(kind, catalog.clone());
         Ok(catalog)
     }

@@ -34,11 +34,14 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
                     .into_iter()
                     .for_each(|kind| strong.shelf.expire(kind));
                 let said = Described { lanes: session.lanes(), server: session.server().clone() };
-                *strong.described.write() = Some(said);
+                let again = strong.described.write().replace(said).is_some();
                 tracing::info!(upstream = strong.name(), "up");
                 state.send_replace(State::Up(session.clone()));
                 strong.renew_log_level(&session);
                 strong.renew_interests(&session);
+                if again {
+                    look_again(&strong, &session);
+                }
                 drop(strong);
                 listen(&upstream, &session).await
             }
@@ -126,7 +129,7 @@ async fn listen(upstream: &Weak<Upstream>, session: &Session) -> String {
                 Some(Heard::Notification { method, params }) => pass_on(upstream, method, params),
                 // Whatever was missed, every list may have changed.
                 Some(Heard::Missed(_)) => {
-                    for method in [method::TOOLS_CHANGED, method::PROMPTS_CHANGED, method::RESOURCES_CHANGED] {
+                    for (_, _, method) in CHANGING {
                         pass_on(upstream, method.to_owned(), None);
                     }
                 }
@@ -136,6 +139,24 @@ async fn listen(upstream: &Weak<Upstream>, session: &Session) -> String {
         }
     }
 }
+
+/// What has changed while the upstream was down nobody has heard, so those lists that it tells the changes of may have.
+fn look_again(upstream: &Upstream, session: &Session) {
+    for (feature, _, method) in CHANGING {
+        let tells = |lane| session.server().of(lane).is_some_and(|said| said.offers(feature, "listChanged"));
+        if session.lanes().iter().any(tells) {
+            let _ =
+                upstream.changes.send(Change { method: method.to_owned(), params: None, subscribed: None });
+        }
+    }
+}
+
+/// The lists whose changes a server may tell of: the capability, the member of a subscription's filter, the notification.
+const CHANGING: [(&str, &str, &str); 3] = [
+    ("tools", "toolsListChanged", method::TOOLS_CHANGED),
+    ("prompts", "promptsListChanged", method::PROMPTS_CHANGED),
+    ("resources", "resourcesListChanged", method::RESOURCES_CHANGED),
+];
 
 /// Passes on one thing the upstream said, and keeps in mind what it means for the lists that are known.
 fn pass_on(upstream: &Weak<Upstream>, method: String, params: Option<Payload>) {
@@ -148,7 +169,11 @@ fn pass_on(upstream: &Weak<Upstream>, method: String, params: Option<Payload>) {
             }
             let _ = upstream.changes.send(Change { method, params, subscribed: None });
         });
-    } else if method != method::LISTEN_ACKNOWLEDGED && method != method::CANCELLED {
+    } else if method != method::LISTEN_ACKNOWLEDGED
+        && method != method::CANCELLED
+        // Its own tasks are nobody's here: tasks are ours, with other ids.
+        && !method.starts_with(method::TASK_NOTIFICATION)
+    {
         // Nobody may be listening; that is fine.
         let _ = upstream.changes.send(Change { method, params, subscribed: None });
     }
@@ -170,11 +195,7 @@ async fn subscribe(upstream: &Weak<Upstream>, session: &Session) {
 /// The filter for the lists that the server says it tells of; `None` if there are none.
 fn changing_lists(session: &Session, lane: Lane) -> Option<Payload> {
     let mut filter = RawObject::default();
-    for (feature, member) in [
-        ("tools", "toolsListChanged"),
-        ("prompts", "promptsListChanged"),
-        ("resources", "resourcesListChanged"),
-    ] {
+    for (feature, member, _) in CHANGING {
         if session.server().of(lane).is_some_and(|said| said.offers(feature, "listChanged")) {
             filter.set(member, RawValue::TRUE.to_owned());
         }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use taskgate_gateway::Gateway;
 
 use crate::harness::modern::everything;
-use crate::harness::{Board, Era, Modern, Offers, Old, Pipe, Server, logs, policies, serve};
+use crate::harness::{Board, Era, Modern, Offers, Old, Pipe, Server, eventually, logs, policies, serve};
 
 fn board(era: Era) -> Board {
     let mut offers = Offers::all(&["p"], &["x://1"], &[]);
@@ -105,6 +105,13 @@ async fn sessions_do_not_change_each_others_level() {
     board.drop_links(false).await;
     board.until("the level again", |board| board.heard("logging/setLevel").len() > times).await;
     assert_eq!(set(), "warning");
+    // One that is down is told when it is back.
+    board.drop_links(true).await;
+    eventually("its end", || async { quiet.ask("prompts/list", json!({})).await.json.get("error").cloned() })
+        .await;
+    assert_eq!(quiet.ask("logging/setLevel", json!({"level": "alert"})).await.code(), -32603);
+    board.accept_links();
+    board.until("the level of meanwhile", |_| set() == "alert").await;
     // Nobody has log messages: there is nothing to set.
     let mute = Board::with(Era::Session, Offers::default());
     let builder = Gateway::builder().add(mute.spec("one")).add(mute.spec("two"));
@@ -329,7 +336,7 @@ async fn every_request_has_progress_and_can_be_cancelled() {
                 board.until(&format!("{method} cancelled over stdio"), seen(cancelled)).await;
             }
         }
-        board.until("the end of all", |board| board.running() == 0).await;
+        board.until("nothing runs", |board| board.running() == 0).await;
     }
 }
 

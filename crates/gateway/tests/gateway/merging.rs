@@ -250,9 +250,12 @@ async fn custom_methods_find_their_server() {
     let body = json!({"jsonrpc": "2.0", "method": "notifications/custom", "params": {"n": 2}}).to_string();
     assert_eq!(crate::harness::http::send(server.addr, "POST", &headers, body.as_bytes()).await.status, 202);
     two.until("the second one", |board| board.heard("notifications/custom").len() == 2).await;
+    // What a server says of tasks of its own means nothing to clients of ours.
+    two.say("notifications/tasks/status", Some(json!({"taskId": "x", "status": "working"}))).await;
     two.say("notifications/custom/back", Some(json!({"n": 2}))).await;
     let told = pipe.find(|message| message["method"] == "notifications/custom/back").await;
     assert_eq!(told["params"], json!({"n": 2}));
+    assert!(pipe.others.is_empty(), "{:?}", pipe.others);
 }
 
 /// One dead upstream does not empty a list: what it had stays listed and answers with an error that names it, the rest works,
@@ -332,4 +335,20 @@ async fn a_single_upstream_is_relayed_page_by_page() {
     old.ask("prompts/get", json!({"name": "p_b"})).await.result();
     assert_eq!(board.heard("prompts/get")[0]["params"]["name"], "b");
     assert_eq!(old.ask("prompts/get", json!({"name": "b"})).await.code(), -32602);
+}
+
+/// An upstream that has stopped answering holds a list up for a while, not for ever; what it had stays listed.
+#[tokio::test(start_paused = true)]
+async fn a_hung_upstream_does_not_keep_the_list() {
+    let hung = Board::with(Era::Session, Offers::all(&["a"], &[], &[]));
+    let fine = Board::with(Era::Session, Offers::all(&["b"], &[], &[]));
+    let builder = Gateway::builder().add(hung.spec("hung")).add(fine.spec("fine"));
+    let gateway = policies(builder).build().await.expect("gateway");
+    let mut pipe = Pipe::open(&gateway).await;
+    assert_eq!(keys(pipe.ask("prompts/list", json!({})).await.result(), "prompts", "name"), ["a", "b"]);
+    hung.offer(|offers| offers.hangs = true);
+    fine.offer(|offers| offers.prompts.push(json!({"name": "c"})));
+    let since = tokio::time::Instant::now();
+    assert_eq!(keys(pipe.ask("prompts/list", json!({})).await.result(), "prompts", "name"), ["a", "b", "c"]);
+    assert!(since.elapsed() < std::time::Duration::from_secs(20));
 }

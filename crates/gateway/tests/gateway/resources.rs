@@ -135,11 +135,12 @@ async fn subscriptions_outlive_a_restart() {
         let mut general = old.stream().await;
         board.drop_links(false).await;
         for (stream, uri) in [(&mut general, "x://1"), (&mut stream, "x://2")] {
-            let told = next(stream).await;
-            assert_eq!(
-                (&told["method"], &told["params"]["uri"]),
-                (&json!("notifications/resources/updated"), &json!(uri))
-            );
+            let mut told = next(stream).await;
+            while told["method"].as_str().expect("a method").ends_with("list_changed") {
+                told = next(stream).await;
+            }
+            assert_eq!(told["method"], "notifications/resources/updated");
+            assert_eq!(told["params"]["uri"], uri);
             board.update(uri, uri).await;
             assert_eq!(next(stream).await["params"]["uri"], uri, "{era:?}");
         }
@@ -200,4 +201,47 @@ async fn list_changes_are_granted_as_they_are_declared() {
         eventually("the gateway's own subscription", || async { board.heard("subscriptions/listen").pop() })
             .await;
     assert_eq!(heard["params"]["notifications"], json!({"promptsListChanged": true}));
+}
+
+/// A part of a filter that only an upstream knows is its business: what it honours is acknowledged, what it tells arrives
+/// under the caller's subscription, and when it goes the subscription ends in good order.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extensions_subscription_passes_through() {
+    let board = board(Era::Modern);
+    let server = serve(&board).await;
+    let filter = json!({"x/own": {"n": 1.5}, "resourceSubscriptions": ["x://1"]});
+    let mut stream =
+        Modern::new(&server).open("subscriptions/listen", json!({"notifications": filter})).await;
+    let acknowledged = next(&mut stream).await;
+    assert_eq!(acknowledged["params"]["notifications"], filter);
+    let opened = board.heard("subscriptions/listen");
+    let theirs = opened.iter().find(|heard| heard["params"]["notifications"].get("x/own").is_some());
+    let theirs = theirs.expect("its part")["id"].clone();
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": theirs, "k": 1});
+    board.say("notifications/x/own", Some(json!({"_meta": meta, "y": 2}))).await;
+    let told = next(&mut stream).await;
+    assert_eq!((&told["method"], &told["params"]["y"]), (&json!("notifications/x/own"), &json!(2)));
+    let id = "io.modelcontextprotocol/subscriptionId";
+    assert_eq!(told["params"]["_meta"][id], acknowledged["params"]["_meta"][id]);
+    assert_eq!(told["params"]["_meta"]["k"], 1);
+    board.drop_links(true).await;
+    assert_eq!(next(&mut stream).await["result"]["resultType"], "complete");
+    // Where nobody knows it, it is not acknowledged.
+    let server = serve(&self::board(Era::Session)).await;
+    let mut stream =
+        Modern::new(&server).open("subscriptions/listen", json!({"notifications": {"x/own": 1}})).await;
+    assert_eq!(next(&mut stream).await["params"]["notifications"], json!({}));
+}
+
+/// Those who listen are told to list again when an upstream has come back, as far as it tells of changes at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_to_be_looked_at_again_after_a_restart() {
+    let board = board(Era::Session);
+    let server = serve(&board).await;
+    let old = Old::open(&server).await;
+    let mut stream = old.stream().await;
+    board.drop_links(false).await;
+    for list in ["tools", "prompts", "resources"] {
+        assert_eq!(next(&mut stream).await["method"], format!("notifications/{list}/list_changed"));
+    }
 }

@@ -126,6 +126,9 @@ async fn simple(
     out: &mpsc::Sender<Inbound>,
 ) -> Option<Result<Value, Value>> {
     let offers = board.offers();
+    if offers.hangs && method.ends_with("/list") {
+        return None;
+    }
     if let Some(answer) = offers.answer(board, method, params) {
         return Some(answer);
     }

@@ -21,6 +21,8 @@ pub struct Offers {
     pub page: usize,
     /// Its capabilities.
     pub capabilities: Value,
+    /// Whether it has stopped answering when it is asked for a list.
+    pub hangs: bool,
     /// What it says of how long its lists may be kept.
     pub hints: Option<(u64, &'static str)>,
     /// What it tells models.
@@ -36,6 +38,7 @@ impl Default for Offers {
             templates: Vec::new(),
             methods: Vec::new(),
             page: usize::MAX,
+            hangs: false,
             hints: None,
             capabilities: json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}}),
             instructions: "Follow the steps.".to_owned(),

@@ -4,6 +4,7 @@ use super::shapes::{AcknowledgedShape, Filter, InputRequests, SubscriptionMeta, 
 use crate::call::Listen;
 use crate::dialect::{iso, millis, own_error};
 use crate::jsonrpc::{Id, RpcError};
+use crate::raw::RawObject;
 use crate::reply::{Encoded, Reply};
 
 /// Puts a reply into the extension's words.
@@ -33,6 +34,8 @@ pub fn notification(task: &Task, subscription: &Id) -> Encoded {
 
 /// `notifications/subscriptions/acknowledged`: the params, with the part of the filter that is honoured.
 pub fn acknowledged(subscription: &Id, granted: &Listen) -> Encoded {
+    let mut others = RawObject::default();
+    granted.others.iter().for_each(|(name, value)| others.push(name.clone(), value.as_raw().to_owned()));
     payload(&AcknowledgedShape {
         meta: SubscriptionMeta { subscription },
         notifications: Filter {
@@ -41,6 +44,7 @@ pub fn acknowledged(subscription: &Id, granted: &Listen) -> Encoded {
             resources_list_changed: granted.resources_list_changed,
             resource_subscriptions: &granted.resource_subscriptions,
             task_ids: granted.task_ids.as_deref(),
+            others,
         },
     })
 }

@@ -46,6 +46,8 @@ pub struct Filter<'a> {
     pub resource_subscriptions: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_ids: Option<&'a [String]>,
+    #[serde(flatten)]
+    pub others: crate::raw::RawObject<'a>,
 }
 
 #[derive(Serialize)]
