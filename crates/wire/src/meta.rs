@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::{InvalidPayload, Payload};
 
-use crate::raw::RawObject;
+use crate::raw::{RawObject, object_member, read_object};
 
 /// The `_meta` key that ties a message to a task (2025-11-25).
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -100,7 +100,7 @@ struct Shape<'a> {
     sampling: Option<&'a RawValue>,
     #[serde(borrow, default)]
     roots: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "object_member")]
     extensions: Option<Extensions<'a>>,
 }
 
@@ -130,14 +130,11 @@ impl Capabilities {
 
     /// Reads a capabilities object; `None` if it is not an object or a known member has the wrong type.
     pub fn parse(raw: &RawValue) -> Option<Self> {
-        if !raw.get().starts_with('{') {
-            return None;
-        }
-        let shape: Shape = serde_json::from_str(raw.get()).ok()?;
+        let shape: Shape = read_object(raw).ok()?;
         let (form, url) = match shape.elicitation {
             None => (false, false),
             Some(raw) => {
-                let modes: Elicitation = serde_json::from_str(raw.get()).ok()?;
+                let modes: Elicitation = read_object(raw).ok()?;
                 // An empty object means form mode (2025-11-25, elicitation).
                 (modes.form.is_some() || modes.url.is_none(), modes.url.is_some())
             }
