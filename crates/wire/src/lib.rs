@@ -8,6 +8,7 @@ pub mod header;
 pub mod jsonrpc;
 pub mod meta;
 pub mod method;
+pub mod question;
 pub mod raw;
 pub mod reply;
 pub mod sse;

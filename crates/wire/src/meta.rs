@@ -147,16 +147,6 @@ impl Capabilities {
             tasks_extension: shape.extensions.is_some_and(|extensions| extensions.tasks.is_some()),
         })
     }
-
-    /// Whether a client with these can be asked a question of this kind; the name of what is missing otherwise.
-    pub fn allow(&self, method: &str) -> Result<(), &'static str> {
-        match method {
-            crate::method::ELICIT if !self.elicitation && !self.elicitation_url => Err("elicitation"),
-            crate::method::SAMPLE if !self.sampling => Err("sampling"),
-            crate::method::ROOTS_LIST if !self.roots => Err("roots"),
-            _ => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]

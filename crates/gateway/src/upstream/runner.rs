@@ -102,7 +102,7 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
                 CallEvent::Progress(raw) => report.progress(progress_line(&raw), raw),
                 CallEvent::Log(raw) => report.log(raw),
                 CallEvent::Question(question) => {
-                    if report.is_task() && let Err(missing) = able.allow(&question.method) {
+                    if report.is_task() && let Err(missing) = able.allow(&question.method, question.params.as_ref()) {
                         // Nobody who holds the handle could answer it, and it must not be sent to them.
                         let why = format!("The client did not declare {missing}");
                         question.reply.refuse(RpcError::internal(why).to_payload());
