@@ -10,7 +10,7 @@ use taskgate_task::{InvalidPayload, InvalidTtl, Payload, TaskId};
 use crate::jsonrpc::{RpcError, present};
 use crate::log_level::LogLevel;
 use crate::meta::Meta;
-use crate::raw::RawObject;
+use crate::raw::{RawObject, object_member, read_object};
 
 /// The members of a request's `params` that decide something here, found in one pass over the text.
 /// Everything else stays in the raw text and is passed on from there.
@@ -45,7 +45,7 @@ pub struct Params<'a> {
     protocol_version: Option<&'a RawValue>,
     #[serde(borrow, default)]
     capabilities: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "_meta")]
+    #[serde(borrow, default, rename = "_meta", deserialize_with = "object_member")]
     meta: Option<Meta<'a>>,
 }
 
@@ -143,6 +143,15 @@ impl<'a> Params<'a> {
         self.arguments
     }
 
+    /// The name of the tool of a `tools/call`, once its arguments are such as any tool could take: no arguments, or an object.
+    pub fn tool(&self) -> Result<String, RpcError> {
+        let name = self.name()?.into_owned();
+        if self.arguments.is_some_and(|raw| !raw.get().starts_with('{')) {
+            return Err(RpcError::invalid_params("Invalid params: arguments must be an object"));
+        }
+        Ok(name)
+    }
+
     /// `taskId` as text. Whether it names a task is another question.
     pub fn task_id(&self) -> Result<Cow<'a, str>, RpcError> {
         string("taskId", self.task_id)
@@ -214,7 +223,7 @@ impl<'a> Params<'a> {
         };
         let read = || -> Result<Listen, InvalidPayload> {
             let others = Listen::others_of(&RawObject::parse(raw.get())?);
-            Ok(Listen { others, ..serde_json::from_str(raw.get())? })
+            Ok(Listen { others, ..read_object(raw)? })
         };
         read().map_err(|error| RpcError::invalid_params(format!("Invalid params: notifications: {error}")))
     }

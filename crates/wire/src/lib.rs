@@ -10,6 +10,7 @@ pub mod list;
 pub mod log_level;
 pub mod meta;
 pub mod method;
+pub mod question;
 pub mod raw;
 pub mod reply;
 pub mod sse;

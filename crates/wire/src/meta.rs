@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::{InvalidPayload, Payload};
 
-use crate::raw::RawObject;
+use crate::raw::{RawObject, object_member, read_object};
 
 /// The `_meta` key that ties a message to a task (2025-11-25).
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -103,7 +103,7 @@ struct Shape<'a> {
     sampling: Option<&'a RawValue>,
     #[serde(borrow, default)]
     roots: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "object_member")]
     extensions: Option<Extensions<'a>>,
 }
 
@@ -133,14 +133,11 @@ impl Capabilities {
 
     /// Reads a capabilities object; `None` if it is not an object or a known member has the wrong type.
     pub fn parse(raw: &RawValue) -> Option<Self> {
-        if !raw.get().starts_with('{') {
-            return None;
-        }
-        let shape: Shape = serde_json::from_str(raw.get()).ok()?;
+        let shape: Shape = read_object(raw).ok()?;
         let (form, url) = match shape.elicitation {
             None => (false, false),
             Some(raw) => {
-                let modes: Elicitation = serde_json::from_str(raw.get()).ok()?;
+                let modes: Elicitation = read_object(raw).ok()?;
                 // An empty object means form mode (2025-11-25, elicitation).
                 (modes.form.is_some() || modes.url.is_none(), modes.url.is_some())
             }
@@ -152,16 +149,6 @@ impl Capabilities {
             roots: shape.roots.is_some(),
             tasks_extension: shape.extensions.is_some_and(|extensions| extensions.tasks.is_some()),
         })
-    }
-
-    /// Whether a client with these can be asked a question of this kind; the name of what is missing otherwise.
-    pub fn allow(&self, method: &str) -> Result<(), &'static str> {
-        match method {
-            crate::method::ELICIT if !self.elicitation && !self.elicitation_url => Err("elicitation"),
-            crate::method::SAMPLE if !self.sampling => Err("sampling"),
-            crate::method::ROOTS_LIST if !self.roots => Err("roots"),
-            _ => Ok(()),
-        }
     }
 }
 

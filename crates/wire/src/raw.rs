@@ -9,6 +9,23 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use taskgate_task::{InvalidPayload, Payload};
 
+/// Reads an object into a type of ours. By themselves such types would take an array for their members in order.
+pub(crate) fn read_object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, serde_json::Error> {
+    if raw.get().starts_with('{') {
+        serde_json::from_str(raw.get())
+    } else {
+        Err(serde::de::Error::custom("expected an object"))
+    }
+}
+
+/// The same for a member that may be absent or null.
+pub(crate) fn object_member<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let raw = Option::<&'de RawValue>::deserialize(deserializer)?;
+    raw.map(read_object).transpose().map_err(serde::de::Error::custom)
+}
+
 /// A JSON object whose members are kept as raw text and in order, so that one of them can be added, changed or
 /// removed while the others stay byte for byte what they were.
 #[derive(Debug, Clone, Default)]

@@ -84,7 +84,7 @@ impl Table {
         if self.questions.len() >= QUESTIONS {
             return Err(Unattributed::TooMany);
         }
-        let (call, certain) = self.attribute(&method, origin, task)?;
+        let (call, certain) = self.attribute(&method, params.as_ref(), origin, task)?;
         let mailbox = self.get(call).map(|entry| entry.mailbox.clone()).ok_or(Unattributed::NoCall)?;
         let serial = self.next_number();
         let guess = (!certain).then(|| Guess {
@@ -101,6 +101,7 @@ impl Table {
     fn attribute(
         &self,
         method: &str,
+        params: Option<&Payload>,
         origin: Option<u64>,
         task: Option<&str>,
     ) -> Result<(u64, bool), Unattributed> {
@@ -111,14 +112,14 @@ impl Table {
             let waiting = self.calls.iter().filter(|(_, entry)| entry.task.as_deref() == Some(task));
             return waiting.map(|(number, _)| (*number, true)).max().ok_or(Unattributed::NoCall);
         }
-        match self.guess(method, Kind::Plain) {
-            Err(Unattributed::NoCall) => self.guess(method, Kind::Waiting),
+        match self.guess(method, params, Kind::Plain) {
+            Err(Unattributed::NoCall) => self.guess(method, params, Kind::Waiting),
             found => found,
         }
     }
 
     /// The only call of a kind, or one of them if they all have the same owner.
-    fn guess(&self, method: &str, kind: Kind) -> Result<(u64, bool), Unattributed> {
+    fn guess(&self, method: &str, params: Option<&Payload>, kind: Kind) -> Result<(u64, bool), Unattributed> {
         let calls = || self.calls.iter().filter(|(_, entry)| entry.kind == kind);
         let (first, entry) = calls().next().ok_or(Unattributed::NoCall)?;
         if calls().nth(1).is_none() {
@@ -127,19 +128,24 @@ impl Table {
         if entry.owner.is_none() || calls().any(|(_, other)| other.owner != entry.owner) {
             return Err(Unattributed::Ambiguous);
         }
-        self.best(method, calls()).map(|call| (call, false)).ok_or(Unattributed::NoCall)
+        self.best(method, params, calls()).map(|call| (call, false)).ok_or(Unattributed::NoCall)
     }
 
     /// Of these calls one whose client can be asked this, with the fewest open questions, the newest of them. A call
     /// that waits for an answer seldom asks again meanwhile, so each call of several that ask gets a question.
-    fn best<'a>(&self, method: &str, calls: impl Iterator<Item = (&'a u64, &'a Entry)>) -> Option<u64> {
+    fn best<'a>(
+        &self,
+        method: &str,
+        params: Option<&Payload>,
+        calls: impl Iterator<Item = (&'a u64, &'a Entry)>,
+    ) -> Option<u64> {
         let mut open: HashMap<u64, usize> = HashMap::new();
         for asked in self.questions.values() {
             *open.entry(asked.call).or_default() += 1;
         }
         let rank = |(number, entry): &(&u64, &Entry)| {
             let open = open.get(*number).copied().unwrap_or_default();
-            (can_be_asked(entry, method), Reverse(open), **number)
+            (can_be_asked(entry, method, params), Reverse(open), **number)
         };
         calls.max_by_key(rank).map(|(number, _)| *number)
     }
@@ -163,7 +169,7 @@ impl Table {
             let fits = entry.kind == kind && entry.owner.as_deref() == owner;
             fits && **number < guess.before && !guess.tried.contains(*number)
         });
-        let call = self.best(&guess.method, candidates)?;
+        let call = self.best(&guess.method, guess.params.as_ref(), candidates)?;
         let mailbox = self.calls.get(&call)?.mailbox.clone();
         let serial = self.next_number();
         let asked = self.questions.get_mut(&id)?;
@@ -204,7 +210,7 @@ impl Table {
 }
 
 /// Whether the call's client declared what the question needs. What is not known does not count against it.
-fn can_be_asked(entry: &Entry, method: &str) -> bool {
+fn can_be_asked(entry: &Entry, method: &str, params: Option<&Payload>) -> bool {
     let declared = entry.capabilities.as_ref().and_then(|raw| Capabilities::parse(raw.as_raw()));
-    declared.is_none_or(|declared| declared.allow(method).is_ok())
+    declared.is_none_or(|declared| declared.allow(method, params).is_ok())
 }

@@ -15,6 +15,7 @@ use taskgate_task::{Payload, Status, Task, TaskId};
 use taskgate_wire::dialect::d2025_11_25;
 use taskgate_wire::meta::{self, RELATED_TASK};
 use taskgate_wire::method;
+use taskgate_wire::question::for_session;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -130,7 +131,7 @@ impl Gateway {
         let (mut asked, mut taken) = (Vec::new(), Vec::new());
         let capabilities = session.negotiated().map(|n| n.capabilities).unwrap_or_default();
         for question in task.inputs.open() {
-            if capabilities.allow(&question.method).is_err() {
+            if capabilities.allow(&question.method, question.params.as_ref()).is_err() {
                 // Nobody in this session can answer; another session of the same owner may.
                 continue;
             }
@@ -153,7 +154,10 @@ impl Gateway {
                 .is_ok_and(|now| now.inputs.open().any(|open| open.key == question.key));
             if open {
                 let params = related(question.params.as_ref(), task.id);
-                asked.push((asking, session.request(outlet, &question.method, Some(params))));
+                // Asked again on another stream, it is the same question.
+                let id = || format!("{}-{}", task.id, question.key);
+                let Ok(params) = for_session(&question.method, Some(params), id) else { continue };
+                asked.push((asking, session.request(outlet, &question.method, params)));
             }
         }
         (asked, taken)

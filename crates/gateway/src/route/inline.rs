@@ -7,12 +7,13 @@ use futures_util::stream::FuturesUnordered;
 use taskgate_engine::{AnswerTo, Answered, Ending, InlineCall, InlineEvent, Launch};
 use taskgate_task::{Outcome, Payload, Question, Round};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
+use taskgate_wire::question::for_session;
 use taskgate_wire::{ErrorCode, Message, RawObject, RpcError, method, translate};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::logging;
-use super::parked::ParkedCall;
+use super::parked::{ParkedCall, random};
 use super::tasks::refusal;
 use super::{Answer, Caller, Request};
 use crate::gateway::{Gateway, Target};
@@ -139,8 +140,11 @@ impl<'a> Inline<'a> {
 
     /// Puts a question to a session's client on this request's stream; `None` if it did not declare that it can be asked.
     fn ask(&self, session: &Session, question: Question) -> Option<ToClient> {
-        let able = self.caller.capabilities().allow(&question.method).is_ok();
-        able.then(|| session.request(self.out, &question.method, question.params))
+        let Question { method, params, .. } = question;
+        self.caller.capabilities().allow(&method, params.as_ref()).ok()?;
+        let id = random().ok()?;
+        let params = for_session(&method, params, || id).ok()?;
+        Some(session.request(self.out, &method, params))
     }
 
     /// Answers a 2026-07-28 caller with the questions; the call waits, parked, for the answers.
@@ -158,12 +162,14 @@ impl<'a> Inline<'a> {
     /// Nothing is asked that the caller did not declare: -32021 names what is missing.
     fn declared<'q>(&self, mut questions: impl Iterator<Item = &'q Question>) -> Result<(), Payload> {
         let able = self.caller.capabilities();
-        let Some(missing) = questions.find_map(|question| able.allow(&question.method).err()) else {
+        let Some(missing) =
+            questions.find_map(|question| able.allow(&question.method, question.params.as_ref()).err())
+        else {
             return Ok(());
         };
         let message = format!("Missing required client capability: the request needs {missing}");
         Err(RpcError::new(ErrorCode::MissingRequiredClientCapability, message)
-            .with_data(&serde_json::json!({ "requiredCapabilities": { missing: {} } }))
+            .with_data(&serde_json::json!({ "requiredCapabilities": missing.required() }))
             .to_payload())
     }
 

@@ -149,7 +149,8 @@ impl Parked {
     }
 }
 
-fn random() -> Result<String, getrandom::Error> {
+/// A name that nobody can guess.
+pub fn random() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))

@@ -126,7 +126,7 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
                         question.reply.refuse(RpcError::method_not_found(&question.method).to_payload());
                         continue;
                     }
-                    if report.is_task() && let Err(missing) = able.allow(&question.method) {
+                    if report.is_task() && let Err(missing) = able.allow(&question.method, question.params.as_ref()) {
                         // Nobody who holds the handle could answer it, and it must not be sent to them.
                         let why = format!("The client did not declare {missing}");
                         question.reply.refuse(RpcError::internal(why).to_payload());

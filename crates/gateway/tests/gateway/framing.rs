@@ -119,7 +119,7 @@ async fn an_endless_line_is_dropped() {
     let gateway = crate::harness::builder(&board).settings(settings).build().await.expect("gateway");
     let mut pipe = Pipe::open(&gateway).await;
     let chunk = vec![b'x'; 1 << 20];
-    for _ in 0..50 {
+    for _ in 0..200 {
         pipe.write(&chunk).await;
     }
     pipe.write(b"\n").await;

@@ -5,6 +5,7 @@
 mod harness;
 
 mod asking;
+mod bad_clients;
 mod bad_upstreams;
 mod batch;
 mod cancel;

@@ -310,6 +310,54 @@ async fn nothing_is_asked_that_was_not_declared() {
     }
 }
 
+/// Elicitation by URL: it needs to be declared by its own name, in every generation, and a session of 2025-11-25 gets the
+/// `elicitationId` that 2026-07-28 no longer has; asked again, it is the same one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_elicitation_by_url_is_worded_for_each_generation() {
+    let url = json!({"method": "elicitation/create",
+        "params": {"mode": "url", "message": "Go?", "url": "https://example.com/"}});
+    let able = json!({"elicitation": {"url": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let by_form = json!({"elicitation": {}});
+    for era in [Era::Session, Era::Modern] {
+        let board = Board::new(era);
+        let server = serve(&board).await;
+        let asks = |question: &Value| match era {
+            Era::Modern => json!([{"round": {"a": question}}, {"answers": true}]),
+            _ => json!([{"ask": [question]}, {"answers": true}]),
+        };
+        let what = asks(&url);
+        let params = json!({"name": "never", "arguments": steps(&what)});
+        let modern = Modern::with(&server, able.clone());
+        let asked = modern.ask("tools/call", params.clone()).await.result().clone();
+        let requests: Vec<&Value> = asked["inputRequests"].as_object().expect("requests").values().collect();
+        assert_eq!(requests, [&url]);
+        for (declared, question, required) in [
+            (&by_form, &url, json!({"elicitation": {"url": {}}})),
+            (&able, &form("A?"), json!({"elicitation": {"form": {}}})),
+        ] {
+            let answer = Modern::with(&server, declared.clone()).tool("never", asks(question)).await;
+            assert_eq!((answer.code(), &answer.error()["data"]["requiredCapabilities"]), (-32021, &required));
+        }
+        let old = Old::with(&server, "2025-11-25", able.clone()).await;
+        let mut stream = old.begin("tools/call", params).await;
+        let question = next(&mut stream).await;
+        assert!(question["params"]["elicitationId"].as_str().is_some_and(|id| id.len() >= 32), "{question}");
+        old.respond(&question["id"], json!({"action": "accept"})).await;
+        assert!(stream.answer().await.text().contains("accept"));
+        let id = old.augmented("always", what.clone()).await.task();
+        let mut asked = Vec::new();
+        for _ in 0..2 {
+            let mut stream = old.begin("tasks/result", json!({"taskId": id})).await;
+            asked.push(next(&mut stream).await["params"]["elicitationId"].clone());
+        }
+        assert!(asked[0].is_string() && asked[0] == asked[1], "{asked:?}");
+        modern.ask("tasks/cancel", json!({"taskId": id})).await.result();
+        let mute = Old::with(&server, "2025-11-25", by_form.clone()).await;
+        let answer = mute.tool("never", what).await;
+        assert!(answer.before.is_empty() && answer.raw.contains("did not answer"), "{}", answer.raw);
+    }
+}
+
 /// An upstream that asks without a state gets none: the retry is a new call that brings its answers.
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_without_a_state_stay_without_one() {

@@ -20,7 +20,8 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
         Ok(bytes) => bytes,
         Err(unread) => return refuse(&unread, limit),
     };
-    let text = one_line(&bytes);
+    // As over stdio, a byte order mark is accepted.
+    let text = one_line(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
     if is_batch(&text)
         && let Some(answered) = Box::pin(batch::post(&gateway, &headers, &text)).await
     {

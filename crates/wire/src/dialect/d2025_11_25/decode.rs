@@ -34,7 +34,7 @@ pub fn decode(method: &str, params: &Params<'_>, tasks: bool) -> Result<Call, Rp
         method::PING => Call::Ping,
         method::TOOLS_LIST => Call::ListTools,
         method::TOOLS_CALL => Call::CallTool(CallTool {
-            name: params.name()?.into_owned(),
+            name: params.tool()?,
             task: if tasks { params.task_request()? } else { None },
             answers: None,
         }),

@@ -36,11 +36,9 @@ pub fn decode(method: &str, params: &Params<'_>, declared: Capabilities) -> Resu
     Ok(match method {
         method::DISCOVER => Call::Discover,
         method::TOOLS_LIST => Call::ListTools,
-        method::TOOLS_CALL => Call::CallTool(CallTool {
-            name: params.name()?.into_owned(),
-            task: None,
-            answers: params.input_responses()?,
-        }),
+        method::TOOLS_CALL => {
+            Call::CallTool(CallTool { name: params.tool()?, task: None, answers: params.input_responses()? })
+        }
         method::TASKS_GET => {
             gate()?;
             Call::GetTask(params.task()?)
