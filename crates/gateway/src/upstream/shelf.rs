@@ -9,7 +9,7 @@ use taskgate_wire::{ListKind, RpcError};
 use super::{Catalog, Upstream, lane};
 
 /// A server that does not answer must not keep callers from what the others list.
-const LISTING: Duration = Duration::from_secs(15);
+const LISTING: Duration = Duration::from_secs(5);
 
 /// A place for each list.
 #[derive(Default)]

@@ -13,6 +13,8 @@ use super::listening::keep_listening;
 use super::{Catalog, Change, Described, State, Upstream, lane};
 use crate::policy::{Speak, UpstreamKind};
 
+/// How long an upstream may take to list its tools when it starts.
+const FIRST_LIST: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 /// Only an upstream that stayed up this long counts as healthy again.
@@ -112,8 +114,11 @@ async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session,
         error.to_string()
     })?;
     let catalog = Catalog::fetch(&session, lane(&session, true), ListKind::Tools);
-    let catalog = catalog.await.map_err(|error| error.message)?;
-    Ok((session, catalog))
+    // One that never lists its tools is not up, and is started again.
+    let catalog = tokio::time::timeout(FIRST_LIST, catalog)
+        .await
+        .map_err(|_| format!("tools/list was not answered within {FIRST_LIST:?}"))?;
+    Ok((session, catalog.map_err(|error| error.message)?))
 }
 
 /// Passes on what the upstream says until the connection ends; returns why it ended.

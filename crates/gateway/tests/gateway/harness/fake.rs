@@ -126,7 +126,7 @@ async fn simple(
     out: &mpsc::Sender<Inbound>,
 ) -> Option<Result<Value, Value>> {
     let offers = board.offers();
-    if offers.hangs && method.ends_with("/list") {
+    if (offers.hangs && method.ends_with("/list")) || (board.is_listless() && method == "tools/list") {
         return None;
     }
     if let Some(answer) = offers.answer(board, method, params) {
@@ -165,7 +165,6 @@ async fn simple(
             let _ = out.send(notification("notifications/subscriptions/acknowledged", &params)).await;
             return None;
         }
-        ("tools/list", _) if board.is_listless() => return None,
         ("resources/subscribe", Era::Session | Era::Both) => match params["uri"].as_str() {
             Some(uri) if offers.has(uri) => {
                 board.subscribe(json!({"uri": uri}), true);
