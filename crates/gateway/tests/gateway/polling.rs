@@ -19,8 +19,10 @@ fn closing() -> Settings {
 /// Reads until the connection is closed, which must be told with a place to come back to and a time to wait.
 async fn closed(stream: &mut Reply) {
     let mut last = String::new();
+    let since = Instant::now();
     while let Some(block) = stream.block().await {
         last = block;
+        assert!(since.elapsed() <= Duration::from_secs(30), "the connection stays open");
     }
     let lines: Vec<&str> = last.lines().collect();
     assert!(lines[0].starts_with("id: "), "{last:?}");

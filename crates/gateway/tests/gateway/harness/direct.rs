@@ -1,6 +1,7 @@
 //! A client of sessions that hands its requests to the router itself: without sockets, so that the clock can be paused.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, Request};
@@ -10,6 +11,9 @@ use taskgate_gateway::{Gateway, Settings};
 use tower::ServiceExt;
 
 use super::{Board, builder, steps};
+
+/// Longer than any test lets a stream be silent, in paused time.
+pub const LONG: Duration = Duration::from_secs(1000);
 
 /// The client.
 #[derive(Clone)]
@@ -26,7 +30,7 @@ pub async fn gateway(board: &Board, settings: Settings) -> Gateway {
 
 /// Waits until everybody has done what could be done: paused time goes on only then.
 pub async fn settled() {
-    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 /// Hands one request to the gateway.
@@ -158,15 +162,18 @@ impl Reply {
         }
     }
 
-    /// The next message; `None` when the connection has been closed.
+    /// The next message; `None` when the connection has been closed. Comments come for ever, so this is what ends a wait.
     pub async fn message(&mut self) -> Option<Value> {
-        loop {
-            let block = self.block().await?;
-            let data = block.lines().find_map(|line| line.strip_prefix("data: "));
-            if let Some(data) = data.filter(|data| !data.is_empty()) {
-                return Some(serde_json::from_str(data).expect("JSON"));
+        let message = tokio::time::timeout(LONG, async {
+            loop {
+                let block = self.block().await?;
+                let data = block.lines().find_map(|line| line.strip_prefix("data: "));
+                if let Some(data) = data.filter(|data| !data.is_empty()) {
+                    return Some(serde_json::from_str(data).expect("JSON"));
+                }
             }
-        }
+        });
+        message.await.expect("neither a message nor the end of the stream")
     }
 
     /// All messages until the connection is closed.
