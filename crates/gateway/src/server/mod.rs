@@ -107,6 +107,14 @@ fn unsupported_version(requested: &str) -> RpcError {
     }))
 }
 
+/// A message that was lost, if it was the client's answer to a question of ours: it is the only one the question will get.
+fn lost(session: &Session, answer: Option<Id>, why: &RpcError) {
+    if let Some(id) = answer {
+        let error = RpcError::internal(format!("The client's answer cannot be read: {}", why.message));
+        session.answered(&id, Err(error.to_payload()));
+    }
+}
+
 /// An answer as a message.
 fn message(id: Id, answer: Answer) -> Message {
     match answer {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use taskgate_task::{Owner, Payload};
-use taskgate_wire::jsonrpc::{Line, Lines, batch_text, is_batch, one_line};
+use taskgate_wire::jsonrpc::{Line, Lines, answered, batch_text, is_batch, one_line};
 use taskgate_wire::{ErrorCode, Id, Message, Params, RpcError, method};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use super::{answer, message, stateless_caller, too_many_requests};
+use super::{answer, lost, message, stateless_caller, too_many_requests};
 use crate::gateway::{Gateway, LAST_WORDS};
 use crate::route::{Answer, Caller};
 use crate::session::{Outlet, Session};
@@ -71,11 +71,15 @@ impl Pipe {
                 if is_batch(&text) && self.session.takes_batches() {
                     return self.batch(&text);
                 }
-                Message::parse(&text)
+                Message::parse(&text).inspect_err(|malformed| {
+                    lost(&self.session, answered(&text), &malformed.error);
+                })
             }
-            Line::TooLong { limit, .. } => {
+            Line::TooLong { limit, answered } => {
                 let text = format!("The message is longer than max_message ({limit} bytes); it was dropped");
-                self.out.send(Message::error(None, &RpcError::new(ErrorCode::InvalidRequest, text)));
+                let error = RpcError::new(ErrorCode::InvalidRequest, text);
+                lost(&self.session, answered.clone(), &error);
+                self.out.send(Message::error(None, &error));
                 return;
             }
         };

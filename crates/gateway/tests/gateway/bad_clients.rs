@@ -199,6 +199,49 @@ async fn sessions_do_not_speak_for_each_other() {
     logs::clean();
 }
 
+/// Case 31, for answers: one that is too long, or that cannot be read, fails the question it answers. Nobody waits for another.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_lost_fails_its_question() {
+    let board = Board::new(Era::Session);
+    let settings = taskgate_gateway::Settings { max_message: 1 << 20, ..crate::harness::settings() };
+    let gateway = crate::harness::builder(&board).settings(settings).build().await.expect("gateway");
+    let mut pipe = Pipe::open(&gateway).await;
+    let params =
+        json!({"name": "never", "arguments": steps(&json!([{"ask": [form("A?")]}, {"answers": true}]))});
+    let long = "x".repeat(2 << 20);
+    for (rest, words) in [
+        (format!("\"result\":{{\"x\":\"{long}\"}}").into_bytes(), "1048576"),
+        (b"\"result\":{\"x\":\"\xff\"}".to_vec(), "UTF-8"),
+        (b"\"result\":{},\"error\":{\"code\":1,\"message\":\"m\"}".to_vec(), "neither"),
+    ] {
+        let id = pipe.begin("tools/call", params.clone()).await;
+        let question = pipe.find(|said| said["method"] == "elicitation/create").await;
+        let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},", question["id"]).into_bytes();
+        pipe.write(&[&head[..], &rest, b"}\n"].concat()).await;
+        let answer = pipe.answer(id).await;
+        assert!(answer.text().contains("-32603") && answer.text().contains(words), "{}", answer.raw);
+        pipe.ping().await;
+    }
+    let server = serve(&board).await;
+    let old = Old::open(&server).await;
+    let mut stream = old.begin("tools/call", params).await;
+    let question = next(&mut stream).await;
+    let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"x\":\"@\"}}}}", question["id"]);
+    let body: Vec<u8> = body.bytes().map(|byte| if byte == b'@' { 0xff } else { byte }).collect();
+    // Of another session it is nobody's.
+    let other = Old::open(&server).await;
+    for (session, status) in [(&other.session, 400), (&old.session, 400)] {
+        let headers = [("Mcp-Session-Id", session.as_str())];
+        assert_eq!(send(server.addr, "POST", &headers, &body).await.status, status);
+        if session == &other.session {
+            old.ask("ping", json!({})).await.result();
+            assert_eq!(board.running(), 1);
+        }
+    }
+    assert!(stream.answer().await.text().contains("UTF-8"));
+    logs::clean();
+}
+
 /// Cases 32 and 33 over HTTP: a byte order mark, any white space and any borders are fine, other encodings are not.
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_may_be_cut_and_marked_but_not_encoded_otherwise() {

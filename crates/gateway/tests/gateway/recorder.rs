@@ -51,6 +51,7 @@ struct Tape {
     scripts: VecDeque<Script>,
     /// Params of requests, answers to questions, and errors in their place.
     heard: Vec<String>,
+    links: Vec<mpsc::Sender<Inbound>>,
 }
 
 type Shared = Arc<Mutex<Tape>>;
@@ -60,6 +61,7 @@ fn upstream(era: Era, tape: &Shared) -> UpstreamSpec {
     let tape = tape.clone();
     let connect = move || {
         let (link, far) = memory::pair(256);
+        tape.lock().links.push(far.out.clone());
         tokio::spawn(serve(era, tape.clone(), far));
         link
     };
@@ -464,6 +466,31 @@ async fn what_is_relayed_is_byte_equal() {
                 }
             }
             kept.push(client);
+        }
+    }
+    logs::clean();
+}
+
+/// Notifications that nobody here knows, and that belong to no request, reach a session as they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_notifications_are_byte_equal() {
+    let mut dice = Dice(0x6e65_7773);
+    for era in [Era::Session, Era::Modern] {
+        let tape = Shared::default();
+        let builder = Gateway::builder().add(upstream(era, &tape)).policy(quick()).settings(settings());
+        let gateway = builder.build().await.expect("gateway");
+        let mut pipe = Pipe::start(&gateway);
+        pipe.initialize("2025-11-25", json!({})).await.result();
+        pipe.ask("tools/list", json!({})).await.result();
+        let link = tape.lock().links.last().expect("a link").clone();
+        for number in 0..64 {
+            let params = object(&mut dice, r#""first":-0"#);
+            let method = format!("notifications/x/{number}");
+            say(&link, Message::Notification { method: method.clone(), params: Some(payload(&params)) })
+                .await;
+            let line = pipe.line().await.expect("a notification");
+            assert_eq!(member(&line, "method"), Some(format!("\"{method}\"")));
+            same(&method, &params, &member(&line, "params").expect("params"), &[]);
         }
     }
     logs::clean();

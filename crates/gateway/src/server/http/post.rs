@@ -4,11 +4,12 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use taskgate_wire::jsonrpc::{is_batch, one_line};
+use taskgate_wire::jsonrpc::{answered, is_batch, one_line};
 use taskgate_wire::{ErrorCode, Message, Params, RpcError, Version};
 
 use super::{batch, body, error, guard, headers, in_session, stateless};
 use crate::gateway::Gateway;
+use crate::server::lost;
 
 /// Takes a message and answers it.
 pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body) -> Response {
@@ -29,7 +30,14 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
     }
     let message = match Message::parse(&text) {
         Ok(message) => message,
-        Err(malformed) => return error(StatusCode::BAD_REQUEST, malformed.id, &malformed.error),
+        Err(malformed) => {
+            if let Some(id) = answered(&text)
+                && let Ok(session) = in_session::find(&gateway, &headers)
+            {
+                lost(&session, Some(id), &malformed.error);
+            }
+            return error(StatusCode::BAD_REQUEST, malformed.id, &malformed.error);
+        }
     };
     match message {
         Message::Request { id, method, params } => {
