@@ -56,7 +56,7 @@ pub struct Serve {
 #[command(override_usage = "taskgate wrap [OPTIONS] -- CMD [ARGS]...")]
 pub struct Wrap {
     /// Where tasks are kept: a path, sqlite:PATH or memory. By default a file for this very command in the user's
-    /// state directory. While another wrap has the file, one with a number in its name is used.
+    /// state directory. If another wrap keeps the file for longer than two seconds, one with a number in its name is used.
     #[arg(long, value_name = "PLACE", value_parser = store_place)]
     pub store: Option<StorePlace>,
     /// When a call becomes a task: auto (when it takes long), always or never.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use etcetera::BaseStrategy;
 use taskgate_gateway::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, StorePlace};
@@ -10,6 +11,11 @@ use crate::exit_code::{ExitCode, Failure};
 
 /// How many wraps of one command can run at the same time. Each has a file of its own.
 const MOST_SIBLINGS: usize = 100;
+
+/// How long a wrap waits for its file. A host that starts a server anew often does so before the one before has ended,
+/// which takes a second, and the tasks it will ask for lie in that one's file.
+const HANDOVER: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The file of `taskgate serve`.
 pub fn serve_place() -> Result<StorePlace, Failure> {
@@ -30,18 +36,25 @@ pub fn open(place: &StorePlace) -> Result<Arc<dyn Store>, Failure> {
     try_open(place).map_err(unavailable)
 }
 
-/// Opens the store or, while another process has it, the first sibling of its file that is free. Says which it was.
+/// Opens the store or, if another process keeps it, the first sibling of its file that is free. Says which it was.
 ///
 /// A desktop host starts its servers without being asked, and often twice: it could do nothing about a refusal.
-pub fn open_or_sibling(place: StorePlace) -> Result<(Arc<dyn Store>, StorePlace), Failure> {
+pub async fn open_or_sibling(place: StorePlace) -> Result<(Arc<dyn Store>, StorePlace), Failure> {
+    let until = Instant::now() + HANDOVER;
+    let mut opened = try_open(&place);
+    while opened.as_ref().err().is_some_and(is_locked) && Instant::now() < until {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        opened = try_open(&place);
+    }
     let mut candidate = place.clone();
     for number in 2.. {
-        match (try_open(&candidate), &place) {
+        match (opened, &place) {
             (Ok(store), _) => return Ok((store, candidate)),
             (Err(error), StorePlace::Sqlite(path)) if is_locked(&error) && number <= MOST_SIBLINGS => {
                 let next = sibling(path, number);
                 tracing::warn!("{error}; trying {} instead", next.display());
                 candidate = StorePlace::Sqlite(next);
+                opened = try_open(&candidate);
             }
             (Err(error), _) => return Err(unavailable(error)),
         }
@@ -105,18 +118,31 @@ fn fingerprint(words: &[&str]) -> u64 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_second_wrap_gets_a_sibling_and_the_file_again_once_it_is_free() {
+    #[tokio::test]
+    async fn a_wrap_waits_for_the_one_before_it() {
         let directory = tempfile::tempdir().expect("directory");
         let place = StorePlace::Sqlite(directory.path().join("wrap.db"));
-        let (first, at) = open_or_sibling(place.clone()).expect("first");
+        let before = open(&place).expect("first");
+        let ending = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            drop(before);
+        };
+        let (opened, ()) = tokio::join!(open_or_sibling(place.clone()), ending);
+        assert_eq!(opened.expect("opened").1, place);
+    }
+
+    #[tokio::test]
+    async fn a_second_wrap_gets_a_sibling_and_the_file_again_once_it_is_free() {
+        let directory = tempfile::tempdir().expect("directory");
+        let place = StorePlace::Sqlite(directory.path().join("wrap.db"));
+        let (first, at) = open_or_sibling(place.clone()).await.expect("first");
         assert_eq!(at, place);
-        let (second, at) = open_or_sibling(place.clone()).expect("second");
+        let (second, at) = open_or_sibling(place.clone()).await.expect("second");
         assert_eq!(at, StorePlace::Sqlite(directory.path().join("wrap-2.db")));
-        let (_third, at) = open_or_sibling(place.clone()).expect("third");
+        let (_third, at) = open_or_sibling(place.clone()).await.expect("third");
         assert_eq!(at, StorePlace::Sqlite(directory.path().join("wrap-3.db")));
         drop((first, second));
-        let (_again, at) = open_or_sibling(place.clone()).expect("again");
+        let (_again, at) = open_or_sibling(place.clone()).await.expect("again");
         assert_eq!(at, place);
     }
 
@@ -130,13 +156,13 @@ mod tests {
         assert!(failure.message.contains("--store"), "{}", failure.message);
     }
 
-    #[test]
-    fn a_file_that_is_not_ours_has_no_siblings() {
+    #[tokio::test]
+    async fn a_file_that_is_not_ours_has_no_siblings() {
         let directory = tempfile::tempdir().expect("directory");
         let file = directory.path().join("notes.txt");
         std::fs::write(&file, "these are notes, not a database, and long enough to be looked at".repeat(9))
             .expect("write");
-        let failure = open_or_sibling(StorePlace::Sqlite(file)).err().expect("is refused");
+        let failure = open_or_sibling(StorePlace::Sqlite(file)).await.err().expect("is refused");
         assert_eq!(failure.code, ExitCode::StoreUnavailable);
         assert!(!directory.path().join("notes-2.txt").exists(), "no sibling was made");
     }

@@ -20,7 +20,7 @@ pub async fn run(args: Wrap, shutdown: &Shutdown) -> Result<(), Failure> {
         Some(place) => place,
         None => store::wrap_place(args.name.as_deref(), &args.command)?,
     };
-    let (store, place) = store::open_or_sibling(place)?;
+    let (store, place) = store::open_or_sibling(place).await?;
     let upstream = upstream(&args);
     tracing::info!(upstream = upstream.name, store = store::shown(&place), "wrapping");
     let gateway = Gateway::builder().shared_store(store).settings(settings()).add(upstream);
