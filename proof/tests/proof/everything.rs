@@ -114,7 +114,7 @@ fn texts(result: &Value) -> String {
 #[test]
 fn the_long_operation_becomes_a_task_with_progress() {
     let mut wrapped = Wrapped::start();
-    let arguments = json!({ "duration": 3, "steps": 12 });
+    let arguments = json!({ "duration": 6, "steps": 12 });
     let task = wrapped.create(LONG, arguments.clone());
     let is_progress = |now: &Value| {
         let line = now["statusMessage"].as_str().unwrap_or_default();
@@ -122,7 +122,7 @@ fn the_long_operation_becomes_a_task_with_progress() {
     };
     wrapped.until(&task, "progress", is_progress);
     let ended = wrapped.until(&task, "the end", |now| now["status"] == "completed");
-    let said = "Long running operation completed. Duration: 3 seconds, Steps: 12.";
+    let said = "Long running operation completed. Duration: 6 seconds, Steps: 12.";
     assert_eq!(texts(&ended["result"]), said);
 
     wrapped.pipe.initialize("2025-11-25");

@@ -85,7 +85,10 @@ impl<'a> Inline<'a> {
                         call.waits_for_caller(true);
                     }
                     Caller::Stateless { .. } if method::may_ask(self.request.method) => {
-                        return Ended::Answered(self.park(call, questions));
+                        let questions = self.without_stray(questions);
+                        if !questions.is_empty() {
+                            return Ended::Answered(self.park(call, questions));
+                        }
                     }
                     // No other request may be answered with questions: the upstream hears that nobody answers.
                     Caller::Stateless { .. } => {
@@ -145,6 +148,23 @@ impl<'a> Inline<'a> {
         let id = random().ok()?;
         let params = for_session(&method, params, || id).ok()?;
         Some(session.request(self.out, &method, params))
+    }
+
+    /// Without what the upstream only asks in passing: many servers ask for the roots as soon as they are connected, so
+    /// that the question falls into whichever call is first. A caller that has none is no reason to fail it: the server
+    /// hears what a client without roots would say.
+    fn without_stray(&self, questions: Vec<AnswerTo>) -> Vec<AnswerTo> {
+        let able = self.caller.capabilities();
+        let stray = |asked: &AnswerTo| {
+            let AnswerTo { question, .. } = asked;
+            question.method == method::ROOTS_LIST
+                && able.allow(&question.method, question.params.as_ref()).is_err()
+        };
+        let (stray, rest): (Vec<_>, Vec<_>) = questions.into_iter().partition(stray);
+        for AnswerTo { question, reply } in stray {
+            let _ = reply.send(Err(RpcError::method_not_found(&question.method).to_payload()));
+        }
+        rest
     }
 
     /// Answers a 2026-07-28 caller with the questions; the call waits, parked, for the answers.

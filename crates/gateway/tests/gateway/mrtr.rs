@@ -376,3 +376,24 @@ async fn questions_without_a_state_stay_without_one() {
         assert_eq!(heard, retry["inputResponses"], "{method}");
     }
 }
+
+/// Servers ask for the roots as soon as they are connected, and over stdio nothing says that this is no part of the call that
+/// happens to be in flight: a caller without roots gets its result, and the server the answer of a client without roots.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stray_question_for_roots_does_not_fail_a_call() {
+    let board = Board::new(Era::Session);
+    let server = serve(&board).await;
+    let mute = Modern::with(&server, json!({"elicitation": {}}));
+    let roots = json!({"method": "roots/list", "params": {}});
+    let answer = mute.tool("never", json!([{"ask_unnamed": [roots]}, {"answers": true}])).await;
+    assert!(answer.text().contains("-32601"), "{}", answer.raw);
+    // What else it asks is asked all the same.
+    let both = json!([{"ask_unnamed": [roots, form("Name?")]}, {"answers": true}]);
+    let asked = mute.tool("never", both).await;
+    assert_eq!(
+        asked.result()["inputRequests"].as_object().map(|asked| asked.len()),
+        Some(1),
+        "{}",
+        asked.raw
+    );
+}
