@@ -8,6 +8,7 @@ mod d2025_11_25;
 mod d2026_07_28;
 mod earlier;
 mod mask;
+mod translated;
 
 use std::fs;
 
@@ -34,9 +35,14 @@ struct Transcript {
 impl Transcript {
     /// A conversation of this name in this version.
     fn new(version: &str, name: &str) -> Transcript {
+        Transcript::through(&format!("{version}/{name}"), Pipe::start(fixtures_stdio()))
+    }
+
+    /// A conversation with whatever is at the end of this pipe.
+    fn through(file: &str, pipe: Pipe) -> Transcript {
         Transcript {
-            file: format!("{version}/{name}.jsonl"),
-            pipe: Pipe::start(fixtures_stdio()),
+            file: format!("{file}.jsonl"),
+            pipe,
             lines: Vec::new(),
             mask: Mask::default(),
             next_id: 0,

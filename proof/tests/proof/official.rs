@@ -1,14 +1,16 @@
 //! The official conformance suite against the fixtures behind the gateway.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use taskgate_proof::peers;
+use taskgate_proof::program::Program;
+use taskgate_proof::{peers, wait};
 
-use crate::serve::{Fixtures, plain};
+use crate::serve::{Fixtures, behind, plain};
 
 /// The scenarios of the tasks extension. Each runs by name and without a version, since with one it is skipped.
 const TASKS: [&str; 10] = [
@@ -87,6 +89,44 @@ fn the_suites_pass_with_the_server_in_a_process_of_its_own() {
     for (version, scenarios) in [("2025-06-18", 27), ("2025-11-25", 33), ("2026-07-28", 40)] {
         generic(&server, version, scenarios);
     }
+}
+
+/// Whatever the reference server passes when it is asked directly, it passes behind taskgate, which starts it over stdio.
+///
+/// It offers few of the suite's fixtures, so most scenarios have nothing to find there. Two pass by mistake: for tools it
+/// does not have it answers with a tool error, in which they find what they look for, and taskgate with -32602. Those of
+/// streams look at the HTTP server alone, and at ours with the fixtures they need in the tests above.
+#[test]
+fn the_reference_server_loses_nothing() {
+    let script = peers::npm("@modelcontextprotocol/server-everything/dist/index.js");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let mut direct = peers::node_command(&script);
+    direct.arg("streamableHttp").env("PORT", port.to_string()).stdin(Stdio::null()).stdout(Stdio::null());
+    let direct = Program::start(direct);
+    wait::until("the reference server", || direct.said().contains("listening on port").then_some(()));
+    let passed = |url: &str| -> BTreeSet<(String, String)> {
+        let out = tempfile::tempdir().expect("a folder");
+        suite(url, out.path(), &["--suite", "all", "--spec-version", "2025-11-25"]);
+        let ran = results(out.path());
+        let passed = ran.iter().flat_map(|(scenario, checks)| {
+            let passed = checks.iter().filter(|check| check["status"] == "SUCCESS");
+            passed.map(|check| (scenario.clone(), check["id"].as_str().unwrap_or_default().to_owned()))
+        });
+        passed.collect()
+    };
+    let alone = passed(&format!("http://127.0.0.1:{port}/mcp"));
+    assert!(alone.len() >= 10, "it passes too little to show anything: {alone:?}");
+    let node = peers::node();
+    let behind = passed(&behind(&format!("command = [{node:?}, {script:?}, \"stdio\"]")).url());
+    let excused = |scenario: &str| {
+        scenario.starts_with("server-sse-")
+            || ["tools-call-error", "tools-call-simple-text"].contains(&scenario)
+    };
+    let lost: Vec<_> = alone.difference(&behind).filter(|(scenario, _)| !excused(scenario)).collect();
+    assert!(lost.is_empty(), "of {} checks are lost: {lost:#?}", alone.len());
+    println!("the reference server passes {} checks, behind taskgate {}", alone.len(), behind.len());
 }
 
 /// Runs all scenarios of a version. What may fail or warn, and why, would stand in `peers/expected-failures.yml`; the

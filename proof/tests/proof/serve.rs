@@ -28,8 +28,12 @@ impl Fixtures {
 
 /// The same fixtures in a process of their own, as a plain server over stdio behind the real `taskgate`.
 pub fn plain() -> Fixtures {
+    behind(&format!("command = [{:?}, \"--plain\"]", programs::example("conformance")))
+}
+
+/// A server behind the real `taskgate`, plainly: none of its calls becomes a task. `upstream` says how it is started.
+pub fn behind(upstream: &str) -> Fixtures {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = programs::example("conformance");
     let config = format!(
         r#"
 listen = "127.0.0.1:0"
@@ -37,8 +41,8 @@ single_user = true
 store = "tasks.db"
 
 [[upstream]]
-name = "fixtures"
-command = [{server:?}, "--plain"]
+name = "behind"
+{upstream}
 
 [upstream.defaults]
 tasks = "never"
