@@ -49,16 +49,31 @@ fn answer(id: &Value, method: &str) {
     let result = match method {
         "initialize" => json!({
             "protocolVersion": "2025-11-25",
-            "capabilities": { "tools": {} },
+            "capabilities": { "tools": {}, "logging": {}, "resources": { "subscribe": true } },
             "serverInfo": { "name": "scripted", "version": "1" },
         }),
         "tools/list" => {
             let schema = json!({ "type": "object" });
-            let tools = ["work", "hold", "hold_again", "ask", "ask_again"];
+            let tools = ["work", "hold", "hold_again", "ask", "ask_again", "log"];
             let tools = tools.map(|name| json!({ "name": name, "description": name, "inputSchema": schema }));
             json!({ "tools": tools })
         }
-        "ping" => json!({}),
+        "ping" | "logging/setLevel" | "resources/unsubscribe" => json!({}),
+        // The resource changes as soon as somebody wants to hear of it.
+        "resources/subscribe" => {
+            say(&json!({ "jsonrpc": "2.0", "id": id, "result": {} }).to_string());
+            let params = json!({ "uri": "scripted://a" });
+            let changed =
+                json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params });
+            return say(&changed.to_string());
+        }
+        "resources/list" => json!({ "resources": [{ "name": "a", "uri": "scripted://a" }] }),
+        "resources/templates/list" => json!({ "resourceTemplates": [] }),
+        "resources/read" => {
+            let error =
+                json!({ "code": -32002, "message": "Resource not found", "data": { "uri": "scripted://b" } });
+            return say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string());
+        }
         _ => {
             let error = json!({ "code": -32601, "message": "Method not found" });
             return say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string());
@@ -75,6 +90,11 @@ fn call(folder: &Path, waiting: &Waiting, id: &Value, params: &Value) {
         Some("work") => {
             std::thread::sleep(Duration::from_millis(arguments["millis"].as_u64().unwrap_or(0)));
             format!("{label} is done")
+        }
+        Some("log") => {
+            let params = json!({ "level": "info", "logger": "scripted", "data": label });
+            say(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params }).to_string());
+            format!("{label} is logged")
         }
         Some("hold" | "hold_again") => {
             while !folder.join("open").exists() {
