@@ -118,6 +118,9 @@ fn message(place: &str, stateless: bool, message: &Value, question: Option<&Valu
         let schema = match (stateless, method) {
             (false, "notifications/tasks/status") => Session("TaskStatusNotification"),
             (false, "elicitation/create") => Session("ElicitRequest"),
+            (false, "notifications/message") => Session("LoggingMessageNotification"),
+            (true, "notifications/message") => Stateless("LoggingMessageNotification"),
+            (true, "notifications/resources/updated") => Stateless("ResourceUpdatedNotification"),
             (true, "notifications/tasks") => Tasks("TaskStatusNotificationV2Schema"),
             (true, "notifications/subscriptions/acknowledged") => {
                 Stateless("SubscriptionsAcknowledgedNotification")
@@ -145,7 +148,9 @@ fn message(place: &str, stateless: bool, message: &Value, question: Option<&Valu
     let result = &message["result"];
     let schema = match (stateless, method, result["resultType"].as_str()) {
         (false, "initialize", _) => Session("InitializeResult"),
-        (false, "ping", _) => Session("Result"),
+        (false, "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe", _) => {
+            Session("Result")
+        }
         (false, "tools/call", _) if result.get("task").is_some() => Session("CreateTaskResult"),
         (false, "tools/call" | "tasks/result", _) => Session("CallToolResult"),
         (false, "tasks/get", _) => Session("GetTaskResult"),
