@@ -98,8 +98,8 @@ impl Gateway {
         if let [_] = &*self.0.upstreams {
             return self.only();
         }
-        self.learn(ListKind::Resources).await;
-        self.learn(ListKind::Templates).await;
+        // At the same time: a server that does not answer costs its patience once.
+        tokio::join!(self.learn(ListKind::Resources), self.learn(ListKind::Templates));
         let upstreams = &self.0.upstreams;
         let lists = |upstream: &&Arc<Upstream>| {
             // A completion names a template itself.
