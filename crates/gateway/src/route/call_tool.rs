@@ -3,7 +3,7 @@
 use taskgate_engine::InlineCall;
 use taskgate_task::Payload;
 use taskgate_wire::dialect::d2026_07_28::missing_tasks_extension;
-use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, Reply, RpcError, method};
+use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, Reply, RpcError};
 
 use super::inline::{Ended, Inline};
 use super::logging;
@@ -38,18 +38,10 @@ impl Gateway {
         let target = self.find_tool(&call.name).await.map_err(rpc)?;
         let shape = shape(caller, &target, &call).map_err(rpc)?;
         let mut inline = Inline::new(self, caller, request, &target, out);
-        let running = match self.resumed(caller, request, &target).await.map_err(rpc)? {
-            Some(Resumed::Running(parked)) => match parked.answer(call.answers.unwrap_or_default()) {
-                Ok(running) => running,
-                // Something is still missing: ask for that again.
-                Err(parked) => return self.park(caller, request, &target, parked),
-            },
-            resumed => {
-                let work = work(caller, request, &target, resumed).map_err(rpc)?;
-                let launch = self.launch(&target, caller.owner().clone(), &work).map_err(rpc)?;
-                inline.relaunch = Some(launch.clone());
-                self.0.engine.start(launch, None).map_err(refusal)?
-            }
+        let (answers, own) = (|| Ok(call.answers), |raw: &Payload| for_upstream(raw, caller, &target.name));
+        let running = match self.begin(&mut inline, caller, request, &target, answers, own).await {
+            Ok(running) => running,
+            Err(answered) => return answered,
         };
         match shape {
             Shape::Task(ttl) => self.created(caller, &target, running, ttl).await,
@@ -81,9 +73,40 @@ impl Gateway {
         }
         answer
     }
-}
 
-impl Gateway {
+    /// Begins the call at the upstream, or goes on with the one whose questions this request answers. `own` makes the
+    /// params the upstream is to get. `Err` is the caller's answer: an error, or the questions that are still open.
+    async fn begin(
+        &self,
+        inline: &mut Inline<'_>,
+        caller: &Caller,
+        request: &Request<'_>,
+        target: &Target,
+        answers: impl FnOnce() -> Result<Option<Vec<(String, Payload)>>, RpcError>,
+        own: impl FnOnce(&Payload) -> Result<Payload, RpcError>,
+    ) -> Result<InlineCall, Answer> {
+        let rpc = |error: RpcError| Err(error.to_payload());
+        let resumed = match self.resumed(caller, request, target).await.map_err(rpc)? {
+            Some(Resumed::Running(parked)) => {
+                let answers = answers().map_err(rpc)?.unwrap_or_default();
+                return parked.answer(answers).map_err(|parked| self.park(caller, request, target, parked));
+            }
+            resumed => resumed,
+        };
+        let params = request.raw.map(own).transpose().map_err(rpc)?;
+        let work = upstream::Request {
+            method: request.method.to_owned(),
+            params: with_state(params, resumed).map_err(rpc)?,
+            stateless: caller.is_stateless(),
+            capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
+            caller: caller.attribution(request.id),
+            log_level: logging::wanted(caller, request),
+        };
+        let launch = self.launch(target, caller.owner().clone(), &work).map_err(rpc)?;
+        inline.relaunch = Some(launch.clone());
+        self.0.engine.start(launch, None).map_err(|error| Err(refusal(error)))
+    }
+
     /// Passes a request that is no tool call on to an upstream, and its answer back.
     pub(crate) async fn pass_on(
         &self,
@@ -95,26 +118,10 @@ impl Gateway {
         let rpc = |error: RpcError| error.to_payload();
         let modern = target.upstream.is_stateless_for(caller.is_stateless());
         let mut inline = Inline::new(self, caller, request, &target, out);
-        let running = match self.resumed(caller, request, &target).await.map_err(rpc)? {
-            Some(Resumed::Running(parked)) => {
-                match parked.answer(request.params.input_responses().map_err(rpc)?.unwrap_or_default()) {
-                    Ok(running) => running,
-                    Err(parked) => return self.park(caller, request, &target, parked),
-                }
-            }
-            resumed => {
-                let work = upstream::Request {
-                    method: request.method.to_owned(),
-                    params: with_state(request.raw.cloned(), resumed).map_err(rpc)?,
-                    stateless: caller.is_stateless(),
-                    capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
-                    caller: caller.attribution(request.id),
-                    log_level: logging::wanted(caller, request),
-                };
-                let launch = self.launch(&target, caller.owner().clone(), &work).map_err(rpc)?;
-                inline.relaunch = Some(launch.clone());
-                self.0.engine.start(launch, None).map_err(refusal)?
-            }
+        let (answers, own) = (|| request.params.input_responses(), |raw: &Payload| Ok(raw.clone()));
+        let running = match self.begin(&mut inline, caller, request, &target, answers, own).await {
+            Ok(running) => running,
+            Err(answered) => return answered,
         };
         match inline.drive(running, None).await {
             Ended::Answered(answer) => super::in_words_of(caller, request.method, modern, answer),
@@ -151,25 +158,6 @@ fn shape(caller: &Caller, target: &Target, call: &CallTool) -> Result<Shape, Rpc
     }
 }
 
-/// The request as the upstream is to get it: under its own name for the tool, without what asked us for a task.
-fn work(
-    caller: &Caller,
-    request: &Request<'_>,
-    target: &Target,
-    resumed: Option<Resumed>,
-) -> Result<upstream::Request, RpcError> {
-    let params = request.raw.map(|raw| for_upstream(raw, caller, &target.name)).transpose()?;
-    let params = with_state(params, resumed)?;
-    Ok(upstream::Request {
-        method: method::TOOLS_CALL.to_owned(),
-        params,
-        stateless: caller.is_stateless(),
-        capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
-        caller: caller.attribution(request.id),
-        log_level: logging::wanted(caller, request),
-    })
-}
-
 /// The params with the state that the upstream itself gave out, in place of the one it was sealed in.
 fn with_state(params: Option<Payload>, resumed: Option<Resumed>) -> Result<Option<Payload>, RpcError> {
     let (Some(raw), Some(Resumed::Again(state))) = (&params, resumed) else { return Ok(params) };
@@ -177,6 +165,7 @@ fn with_state(params: Option<Payload>, resumed: Option<Resumed>) -> Result<Optio
     params.map(Some).map_err(|error| RpcError::invalid_params(error.to_string()))
 }
 
+/// A tool call's params as the upstream is to get them: its own name for the tool, and nothing that asked us for a task.
 fn for_upstream(raw: &Payload, caller: &Caller, name: &str) -> Result<Payload, RpcError> {
     let broken = |error: taskgate_task::InvalidPayload| RpcError::invalid_params(error.to_string());
     let mut params = RawObject::parse(raw.as_str()).map_err(broken)?;
