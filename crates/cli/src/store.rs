@@ -47,7 +47,8 @@ pub async fn open_or_sibling(place: StorePlace) -> Result<(Arc<dyn Store>, Store
         opened = try_open(&place);
     }
     let mut candidate = place.clone();
-    for number in 2.. {
+    let mut number = 2;
+    loop {
         match (opened, &place) {
             (Ok(store), _) => return Ok((store, candidate)),
             (Err(error), StorePlace::Sqlite(path)) if is_locked(&error) && number <= MOST_SIBLINGS => {
@@ -55,11 +56,11 @@ pub async fn open_or_sibling(place: StorePlace) -> Result<(Arc<dyn Store>, Store
                 tracing::warn!("{error}; trying {} instead", next.display());
                 candidate = StorePlace::Sqlite(next);
                 opened = try_open(&candidate);
+                number += 1;
             }
             (Err(error), _) => return Err(unavailable(error)),
         }
     }
-    unreachable!("the numbers do not end before the siblings do")
 }
 
 /// The store's place for a message.
