@@ -19,7 +19,7 @@ pub struct Engine(pub(crate) Arc<Inner>);
 /// file is the lease.
 #[derive(Debug, Clone)]
 pub struct NodeSettings {
-    /// What the node is called in lists for people.
+    /// What the node is called in lists for people, beside the number of its process.
     pub name: String,
     /// How long after its last heartbeat a node still holds what it carries. How long the work takes does not matter.
     pub lease: Duration,
@@ -32,7 +32,7 @@ pub struct NodeSettings {
 impl Default for NodeSettings {
     fn default() -> Self {
         NodeSettings {
-            name: format!("process {}", std::process::id()),
+            name: "taskgate".to_owned(),
             lease: Duration::from_secs(15),
             heartbeat: Duration::from_secs(5),
             poll: Duration::from_secs(2),

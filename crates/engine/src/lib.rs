@@ -18,7 +18,7 @@ pub use engine::{Engine, NodeSettings};
 pub use error::EngineError;
 pub use feed::{Feed, Following, News};
 pub use ops::{Submitted, Watch};
-pub use store::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError};
+pub use store::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, Stored};
 pub use work::{
     AnswerTo, Answered, Ending, InlineCall, InlineEvent, Launch, NotStopped, Report, Runner, Work,
     sleep_until,

@@ -21,7 +21,8 @@ impl Engine {
         let now = self.now();
         let settings = &self.0.settings;
         let lease_until = now.after(settings.lease);
-        let node = Node { id: self.node(), name: settings.name.clone(), joined_at: now, lease_until };
+        let name = format!("{} (process {})", settings.name, std::process::id());
+        let node = Node { id: self.node(), name, joined_at: now, lease_until };
         Ok(self.0.store.join(node).await?)
     }
 
