@@ -192,7 +192,7 @@ impl Gateway {
             // A single upstream that is down is the reason, not the tool's name.
             only.session().await?;
         }
-        Err(self.unknown("tool", name))
+        Err(self.unknown(ListKind::Tools, name))
     }
 
     /// The headers a 2026-07-28 caller of this tool mirrors its arguments into. A tool that is not known yet is looked

@@ -30,6 +30,7 @@ mod restart;
 mod resume;
 mod rules;
 mod sessions;
+mod silent;
 mod streams;
 mod upstreams;
 mod versions;
