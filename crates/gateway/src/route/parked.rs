@@ -115,7 +115,7 @@ impl ParkedCall {
     #[expect(clippy::result_large_err, reason = "the call comes back whole, to be parked again")]
     pub fn answer(mut self, answers: Vec<(String, Payload)>) -> Result<InlineCall, ParkedCall> {
         for (key, answer) in answers {
-            // Only an object is an answer; unknown keys are ignored.
+            // Only an object is an answer, and what is none leaves its question open (`to_client.rs`); unknown keys are ignored.
             if answer.as_str().starts_with('{')
                 && let Some(index) = self.open.iter().position(|asked| asked.question.key == key)
             {
