@@ -174,7 +174,12 @@ impl<'a> Inline<'a> {
     /// Answers a 2026-07-28 caller with the questions; the call waits, parked, for the answers.
     fn park(&self, call: InlineCall, questions: Vec<AnswerTo>) -> Answer {
         self.declared(questions.iter().map(|asked| &asked.question))?;
-        self.gateway.park(self.caller, self.request, self.target, ParkedCall::new(call, questions))
+        self.gateway.park(
+            self.caller,
+            self.request,
+            self.target,
+            ParkedCall::new(call, questions, self.target.upstream.clone()),
+        )
     }
 
     /// Answers a 2026-07-28 caller with the questions its upstream ended the call with.
