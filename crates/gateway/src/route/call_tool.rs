@@ -35,16 +35,25 @@ impl Gateway {
         out: &Outlet,
     ) -> Answer {
         let rpc = |error: RpcError| error.to_payload();
-        let target = self.find_tool(&call.name).await.map_err(rpc)?;
-        let shape = shape(caller, &target, &call).map_err(rpc)?;
-        let mut inline = Inline::new(self, caller, request, &target, out);
-        let (answers, own) = (|| Ok(call.answers), |raw: &Payload| for_upstream(raw, caller, &target.name));
-        let running = match self.begin(&mut inline, caller, request, &target, answers, own).await {
+        let looked_up;
+        let target = match request.tool {
+            Some(found) => found,
+            None => {
+                looked_up = self.find_tool(&call.name).await;
+                &looked_up
+            }
+        };
+        let target = target.as_ref().map_err(RpcError::to_payload)?;
+        let shape = shape(caller, target, &call).map_err(rpc)?;
+        let mut inline = Inline::new(self, caller, request, target, out);
+        let name = target.tool.as_ref().map_or(&*call.name, |tool| &tool.name);
+        let (answers, own) = (|| Ok(call.answers), |raw: &Payload| for_upstream(raw, caller, name));
+        let running = match self.begin(&mut inline, caller, request, target, answers, own).await {
             Ok(running) => running,
             Err(answered) => return answered,
         };
         match shape {
-            Shape::Task(ttl) => self.created(caller, &target, running, ttl).await,
+            Shape::Task(ttl) => self.created(caller, target, running, ttl).await,
             Shape::Inline => match inline.drive(running, None).await {
                 Ended::Answered(answer) => answer,
                 // Without a deadline it only ends with an answer.
@@ -52,7 +61,7 @@ impl Gateway {
             },
             Shape::TaskAfter(patience) => match inline.drive(running, Some(patience)).await {
                 Ended::Answered(answer) => answer,
-                Ended::TooLong(running) => self.created(caller, &target, running, None).await,
+                Ended::TooLong(running) => self.created(caller, target, running, None).await,
             },
         }
     }

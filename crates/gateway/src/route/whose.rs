@@ -86,8 +86,8 @@ impl Gateway {
         let mut found = self.find(&kinds, |upstream, kind| !upstream.is_current(kind), learned, look).await;
         if found.is_none() {
             // It may be new, or a silent server's.
-            let refreshed = async |upstream: &Arc<Upstream>, kind| drop(upstream.refresh(kind).await);
-            found = self.find(&kinds, |_, _| true, refreshed, look).await;
+            let renewed = async |upstream: &Arc<Upstream>, kind| upstream.renew(kind).await;
+            found = self.find(&kinds, |_, _| true, renewed, look).await;
         }
         match found {
             Some((index, own)) => Ok(Some((self.0.upstreams[index].clone(), own))),
@@ -105,7 +105,7 @@ impl Gateway {
 
     /// What `look` finds, and at which upstream, as soon as no list that is still to come can change it. `fetch` fetches
     /// those lists that are `wanted`, all at the same time.
-    async fn find<T>(
+    pub(crate) async fn find<T>(
         &self,
         kinds: &[ListKind],
         wanted: impl Fn(&Upstream, ListKind) -> bool,

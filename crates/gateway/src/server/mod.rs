@@ -29,7 +29,7 @@ async fn answer(
     out: &Outlet,
 ) -> Answer {
     let params = Params::parse(raw).map_err(|error| error.to_payload())?;
-    gateway.answer(caller, &Request { id, method, raw, params, meta: params.meta() }, out).await
+    gateway.answer(caller, &Request { id, method, raw, params, meta: params.meta(), tool: None }, out).await
 }
 
 /// Runs a request on its own: "disconnection SHOULD NOT be interpreted as the client cancelling its request"

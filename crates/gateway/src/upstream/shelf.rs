@@ -91,6 +91,13 @@ impl Upstream {
         self.fetch(&session, kind).await
     }
 
+    /// Fetches a list anew, for whoever can do with what it was.
+    pub async fn renew(&self, kind: ListKind) {
+        if let Err(error) = self.refresh(kind).await {
+            self.cannot_be_listed(kind, &error);
+        }
+    }
+
     /// Fetches a list if it is not known, or known to have changed. One that is down keeps the list it had.
     ///
     /// A silent server is asked again, lest it be taken for silent for ever, but nobody waits for it: what it listed last
