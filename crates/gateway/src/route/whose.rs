@@ -2,11 +2,13 @@
 //! may know it, in order.
 //!
 //! Of several that list the same, the first one in the order of the configuration has it. So a list that is not current is
-//! waited for as long as it could change what is found: if its server comes before the one that was found, or if nothing
-//! was found, or if nothing is known of its names, which say what is to be called by a prefixed name. A server that stays silent is waited
-//! for once (`upstream/shelf.rs`). From then on what it listed last stands for it, also where that comes first, and if it
-//! never listed anything it has nothing, until it answers again. Only what nobody else has is looked for there all the
-//! same: a prompt by waiting for its list once more, a resource by asking it after all others.
+//! waited for only as long as it could change what is found: if its server comes before the one that was found, if nothing
+//! was found, or if the server never listed its names and may have the same one, which then wants a prefix.
+//!
+//! A server that stays silent is waited for once (`upstream/shelf.rs`). From then on what it listed last stands for it, also
+//! where it comes first, until it answers again; one that never listed anything has nothing so far. Only what nobody else
+//! has is looked for there all the same: a prompt by waiting for its list once more, a resource by asking it after all
+//! others.
 
 use std::borrow::Cow;
 use std::sync::Arc;
