@@ -6,6 +6,7 @@ mod courier;
 mod cursor;
 mod foreign;
 mod inline;
+mod keyed;
 mod lifecycle;
 mod list;
 mod listen;

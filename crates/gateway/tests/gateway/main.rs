@@ -15,6 +15,7 @@ mod handlers;
 mod hostile;
 mod inline;
 mod input;
+mod keyed;
 mod lifetime;
 mod listen;
 mod matrix;
