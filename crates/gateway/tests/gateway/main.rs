@@ -21,6 +21,7 @@ mod listen;
 mod matrix;
 mod merging;
 mod mrtr;
+mod nodes;
 mod outcome;
 mod owners;
 mod polling;
