@@ -91,6 +91,7 @@ fn store(criterion: &mut Criterion) {
     }
     create_and_finish(criterion, &runtime);
     latency(&runtime);
+    progress(&runtime);
 }
 
 /// SQLite answers on the spot.
@@ -171,6 +172,26 @@ fn latency(runtime: &Runtime) {
     taken.sort();
     let at = |share: f64| taken[((taken.len() - 1) as f64 * share) as usize];
     println!("create: p50 {:?}, p99 {:?}, p99.9 {:?}, max {:?}", at(0.5), at(0.99), at(0.999), at(1.0));
+}
+
+/// Prints how many lines of progress a second one task can write, by how much its caller has sent with the call.
+fn progress(runtime: &Runtime) {
+    for arguments in [100, 8 << 20] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = open(dir.path());
+        let work = Payload::from_value(&"x".repeat(arguments)).expect("JSON");
+        let task = runtime.block_on(store.create(NewTask { work, ..new_task(0) })).expect("created");
+        let begun = Instant::now();
+        let mut lines = 0;
+        while begun.elapsed() < Duration::from_secs(2) {
+            lines += 1;
+            // Of a length that changes, as in life: a row of the same length would be overwritten where it differs.
+            let message = format!("{} of many", "9".repeat(lines % 7));
+            runtime.block_on(store.apply(task.id, Step::Report { fence: 1, message }, NOW)).expect("told");
+        }
+        let rate = lines as f64 / begun.elapsed().as_secs_f64();
+        println!("progress, {arguments} bytes of arguments: {rate:.0} lines/s");
+    }
 }
 
 criterion_group!(benches, store);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use futures_util::future::ready;
 use parking_lot::Mutex;
 use taskgate_task::{
-    Change, Event, IdempotencyKey, NewTask, NodeId, Outcome, Owner, Payload, Step, Task, TaskId, Timestamp,
+    Change, Event, IdempotencyKey, NewTask, NodeId, Owner, Payload, Step, Task, TaskId, Timestamp,
 };
 use tokio::sync::mpsc;
 
-use super::{Heard, Node, Page, Store, StoreError, Stored, creation, is_work_wanted};
+use super::{Heard, Node, Page, Store, StoreError, Stored, creation, is_work_wanted, spare};
 use crate::{Feed, News};
 
 /// Tasks in memory: for tests, and for those who say that a restart may forget everything.
@@ -91,9 +91,10 @@ impl MemoryStore {
         let tables = &mut *guard;
         let kept = find_mut(&mut tables.tasks, id).ok_or(StoreError::NotFound)?;
         let before = kept.task.clone();
-        let change = before.step(step, now)?;
+        let mut change = before.step(step, now)?;
         if change.delete {
             let key = kept.key.take();
+            spare(&mut change.task);
             tables.tasks.remove(&id.locator());
             tables.forget(&before);
             if let Some(key) = key {
@@ -178,7 +179,7 @@ impl Store for MemoryStore {
         let tables = self.tables.lock();
         let mine = tables.tasks.range((Excluded(after.unwrap_or(0)), Unbounded));
         let mine = mine.map(|(_, kept)| &kept.task).filter(|task| task.owner == *owner);
-        let mut tasks: Vec<Task> = mine.take(limit.saturating_add(1)).map(without_body).collect();
+        let mut tasks: Vec<Task> = mine.take(limit.saturating_add(1)).map(spared).collect();
         let more = tasks.len() > limit;
         tasks.truncate(limit);
         now(Ok(Page { next: if more { tasks.last().map(|task| task.id.locator()) } else { None }, tasks }))
@@ -193,13 +194,13 @@ impl Store for MemoryStore {
     fn ready(&self, at: Timestamp, limit: usize) -> Stored<Vec<Task>> {
         let tables = self.tables.lock();
         let ready = tables.ready.iter().take_while(|(ready, _)| *ready <= at).take(limit);
-        now(Ok(tables.records(ready.map(|(_, locator)| locator)).iter().map(without_body).collect()))
+        now(Ok(tables.records(ready.map(|(_, locator)| locator)).iter().map(spared).collect()))
     }
 
     fn orphans(&self, limit: usize) -> Stored<Vec<Task>> {
         let tables = self.tables.lock();
         let orphans = tables.carried.iter().filter(|(node, _)| !tables.nodes.contains_key(node)).take(limit);
-        now(Ok(tables.records(orphans.map(|(_, locator)| locator)).iter().map(without_body).collect()))
+        now(Ok(tables.records(orphans.map(|(_, locator)| locator)).iter().map(spared).collect()))
     }
 
     fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>> {
@@ -277,12 +278,8 @@ fn find_mut(tasks: &mut BTreeMap<i64, Kept>, id: TaskId) -> Option<&mut Kept> {
     tasks.get_mut(&id.locator()).filter(|kept| id.has_secret(&kept.task.id.secret()))
 }
 
-/// Every store leaves the bodies out of its lists, so that none of its callers comes to rely on them.
-fn without_body(task: &Task) -> Task {
+fn spared(task: &Task) -> Task {
     let mut task = task.clone();
-    match &mut task.outcome {
-        Some(Outcome::Result { body, .. } | Outcome::Error { body, .. }) => *body = Payload::null(),
-        None => {}
-    }
+    spare(&mut task);
     task
 }

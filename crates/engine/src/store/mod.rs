@@ -46,7 +46,7 @@ pub enum StoreError {
 /// A page of an owner's tasks, oldest first.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// The records, without their outcomes' bodies where the store can spare reading them.
+    /// The records. As in every list, `null` stands for the outcomes' bodies and for checkpoints.
     pub tasks: Vec<Task>,
     /// Where the next page starts, if there is one: the locator of the last task of this page.
     pub next: Option<i64>,
@@ -89,7 +89,8 @@ pub trait Store: Send + Sync + 'static {
     /// Keeps a new task.
     fn create(&self, new: NewTask) -> Stored<Task>;
 
-    /// Reads the record, makes the step with [`Task::step`], and writes what it led to, all in one transaction.
+    /// Reads the record, makes the step with [`Task::step`], and writes what it led to, all in one transaction. Of a record
+    /// that is deleted, what can be long is left out, as in lists.
     fn apply(&self, id: TaskId, step: Step, now: Timestamp) -> Stored<Change>;
 
     /// The record with its outcome. Does not look at owners or at time.
@@ -108,10 +109,11 @@ pub trait Store: Send + Sync + 'static {
     /// Ids of tasks whose [`Task::due_at`] is at or before `now`, earliest first, at most `limit`.
     fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<TaskId>>;
 
-    /// Records of tasks that nobody carries and that are ready to be begun at `now`, earliest first, at most `limit`.
+    /// Records of tasks that nobody carries and that are ready to be begun at `now`, earliest first, at most `limit`. What
+    /// can be long is left out, as in a [`Page`].
     fn ready(&self, now: Timestamp, limit: usize) -> Stored<Vec<Task>>;
 
-    /// Records of tasks carried by a node that has not joined, has left or was buried; at most `limit`.
+    /// Records of tasks carried by a node that has not joined, has left or was buried; at most `limit`, as in a [`Page`].
     fn orphans(&self, limit: usize) -> Stored<Vec<Task>>;
 
     /// The version of each of these tasks that there is, in no order.
@@ -162,6 +164,15 @@ fn creation(task: &Task) -> Event {
         from: None,
         to: task.status,
         why: "created".to_owned(),
+    }
+}
+
+/// Leaves out what can be long. Every store does so in its lists and when it deletes, so that none of its callers comes to
+/// rely on it.
+fn spare(task: &mut Task) {
+    task.checkpoint = task.checkpoint.as_ref().map(|_| Payload::null());
+    if let Some(outcome) = &mut task.outcome {
+        *outcome.body_mut() = Payload::null();
     }
 }
 

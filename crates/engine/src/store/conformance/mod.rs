@@ -26,6 +26,7 @@ use super::Store;
 pub async fn run_all<S: Store>(make: impl Fn() -> S) {
     create::a_created_task_reads_back_in_every_field(&make).await;
     create::a_mebibyte_reads_back(&make).await;
+    create::what_is_long_lasts_as_long_as_it_is_wanted(&make).await;
     create::a_taken_id_is_refused_and_keeps_what_it_had(&make).await;
     create::a_locator_without_its_secret_opens_nothing(&make).await;
     create::creates_at_the_same_time_are_all_kept(&make).await;

@@ -50,6 +50,55 @@ async fn damage_is_told_by_the_name_of_the_column() {
     }
 }
 
+/// Blobs are written when they change, and never left behind.
+#[tokio::test]
+async fn no_blob_is_written_twice_or_left_behind() {
+    let (_dir, path) = file();
+    let store = open(&path);
+    let blobs = || {
+        let keys = |db: &Connection| {
+            let mut statement = db.prepare("SELECT key FROM blob ORDER BY key")?;
+            statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()
+        };
+        store.0.writer.send(Probe(keys))
+    };
+    let id = store.create(new_task(1, 1 << 20)).await.unwrap().id;
+    let short = store.create(new_task(2, 10_000)).await.unwrap().id;
+    assert_eq!(blobs().await.unwrap(), [1]);
+    let taken = store.create(new_task(1, 1 << 20)).await;
+    assert!(matches!(taken, Err(StoreError::IdTaken)));
+    assert_eq!(blobs().await.unwrap(), [1]);
+
+    let changed = |db: &Connection| db.query_row("SELECT total_changes()", [], |row| row.get::<_, i64>(0));
+    let long = Payload::from_value(&"c".repeat(50_000)).unwrap();
+    store.apply(id, Step::Checkpoint { fence: 1, state: long.clone() }, NOW).await.unwrap();
+    assert_eq!(blobs().await.unwrap(), [1, 2]);
+    let before = store.0.writer.send(Probe(changed)).await.unwrap();
+    store.apply(id, Step::Report { fence: 1, message: "on".to_owned() }, NOW).await.unwrap();
+    let after = store.0.writer.send(Probe(changed)).await.unwrap();
+    assert_eq!(after - before, 1, "the row alone");
+
+    let outcome = Outcome::Result { body: long, is_error: false, summary: None };
+    let ended = store.apply(id, Step::Finish { fence: 1, outcome: outcome.clone() }, NOW).await.unwrap().task;
+    assert_eq!(ended.outcome, Some(outcome));
+    assert_eq!(blobs().await.unwrap().len(), 1);
+    let deleted = store.apply(id, Step::Tick, ended.due_at()).await.unwrap();
+    assert!(deleted.delete);
+    assert!(blobs().await.unwrap().is_empty());
+    assert!(store.get(short).await.unwrap().is_some());
+}
+
+/// A blob that is missing is damage of the file, and says where.
+#[tokio::test]
+async fn a_missing_blob_is_damage() {
+    let (_dir, path) = file();
+    let store = open(&path);
+    let id = store.create(new_task(1, 1 << 20)).await.unwrap().id;
+    store.0.writer.send(Probe(|db: &Connection| db.execute("DELETE FROM blob", []))).await.unwrap();
+    let error = store.work(id).await.unwrap_err().to_string();
+    assert!(error.contains("damaged: blob.key 1 is missing"), "{error}");
+}
+
 #[test]
 fn every_query_selects_the_columns_the_rows_are_read_by() {
     let (_dir, path) = file();
@@ -92,6 +141,8 @@ fn no_query_walks_the_whole_table_or_sorts() {
         (include_str!("../queries/task_keyed.sql"), "task_by_key (owner=? AND key_tool=? AND key=?)"),
         (include_str!("../queries/task_version.sql"), "INTEGER PRIMARY KEY"),
         (include_str!("../queries/task_events.sql"), "PRIMARY KEY (task=?)"),
+        (include_str!("../queries/blob_get.sql"), "INTEGER PRIMARY KEY"),
+        (include_str!("../queries/blob_length.sql"), "INTEGER PRIMARY KEY"),
     ] {
         let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
