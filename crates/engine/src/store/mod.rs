@@ -1,8 +1,10 @@
 //! Where tasks are kept. One trait; every implementation passes the same conformance suite.
 
 pub mod conformance;
+mod kept;
 mod memory;
 mod sqlite;
+pub mod transfer;
 
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::{Clock, Feed, SystemClock};
 
+pub use kept::{DUMP_SIZE, Kept, KeptSecret, KeptTask};
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteOptions, SqliteStore};
 
@@ -121,6 +124,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// The events of a task, oldest first.
     fn events(&self, id: TaskId) -> Stored<Vec<Event>>;
+
+    /// Everything there is of the tasks after the locator `after`, oldest first: at most `limit` tasks, and no more when
+    /// these have [`DUMP_SIZE`] bytes. Without an `after` the store's secrets come first. No task means that there are no more.
+    fn dump(&self, after: Option<i64>, limit: usize) -> Stored<Vec<Kept>>;
+
+    /// Keeps what a store has dumped: all of it, or nothing if anything of it is taken. A secret takes the place of the one of
+    /// its name. Nobody is told: it is no news.
+    fn load(&self, kept: Vec<Kept>) -> Stored<()>;
 
     /// A secret of this store, made on first use and kept for ever; `name` says what for.
     fn secret(&self, name: &str) -> Stored<[u8; 32]>;

@@ -13,7 +13,7 @@ use taskgate_task::{
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::store::{Heard, Node, Page, Stored};
+use crate::store::{Heard, Kept, Node, Page, Stored};
 use crate::{
     Clock, Ending, Engine, Feed, Launch, MemoryStore, NodeSettings, NotStopped, Report, Runner, Store,
     StoreError, Work,
@@ -165,6 +165,14 @@ impl Store for Arc<Moody> {
 
     fn events(&self, id: TaskId) -> Stored<Vec<Event>> {
         self.reach(|store| store.events(id))
+    }
+
+    fn dump(&self, after: Option<i64>, limit: usize) -> Stored<Vec<Kept>> {
+        self.reach(|store| store.dump(after, limit))
+    }
+
+    fn load(&self, kept: Vec<Kept>) -> Stored<()> {
+        self.reach(|store| store.load(kept))
     }
 
     fn secret(&self, name: &str) -> Stored<[u8; 32]> {

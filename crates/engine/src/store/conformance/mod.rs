@@ -19,6 +19,7 @@ pub mod node;
 pub mod race;
 mod sample;
 pub mod secret;
+pub mod transfer;
 
 use super::Store;
 
@@ -59,6 +60,9 @@ pub async fn run_all<S: Store>(make: impl Fn() -> S) {
     feed::a_write_outlives_its_caller(&make).await;
     feed::refusals_are_no_news(&make).await;
     secret::a_secret_is_made_once(&make).await;
+    transfer::a_loaded_store_is_the_dumped_one(&make).await;
+    transfer::a_page_of_long_tasks_is_short(&make).await;
+    transfer::a_load_is_all_or_nothing(&make).await;
 }
 
 #[cfg(test)]

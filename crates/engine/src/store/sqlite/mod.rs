@@ -8,6 +8,7 @@
 mod blob;
 mod checkpoint;
 mod code;
+mod dump;
 mod file;
 mod open;
 mod read;
@@ -30,7 +31,7 @@ use taskgate_task::{
 use tokio::runtime::Handle;
 
 use self::read::Found;
-use super::{Node, Page, Store, StoreError, Stored};
+use super::{Kept, Node, Page, Store, StoreError, Stored};
 use crate::Feed;
 
 /// How a [`SqliteStore`] is opened.
@@ -164,6 +165,14 @@ impl Store for SqliteStore {
 
     fn events(&self, id: TaskId) -> Stored<Vec<Event>> {
         self.read(|db| read::events(db, id))
+    }
+
+    fn dump(&self, after: Option<i64>, limit: usize) -> Stored<Vec<Kept>> {
+        self.read(|db| dump::dump(db, after, limit))
+    }
+
+    fn load(&self, kept: Vec<Kept>) -> Stored<()> {
+        self.write(write::Load(kept))
     }
 
     fn secret(&self, name: &str) -> Stored<[u8; 32]> {

@@ -159,7 +159,7 @@ fn secret_in<'r>(row: &'r Row<'r>, index: usize) -> Result<&'r [u8], StoreError>
     Cell { row, index, table: "task", name: "secret" }.bytes()
 }
 
-fn collect<T>(
+pub(super) fn collect<T>(
     rows: rusqlite::Result<rusqlite::Rows<'_>>,
     read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
@@ -172,6 +172,6 @@ fn collect<T>(
 }
 
 /// SQLite takes a negative limit for none at all, so a limit beyond its numbers becomes its largest.
-fn sql_limit(limit: usize) -> i64 {
+pub(super) fn sql_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -116,6 +116,7 @@ fn every_query_selects_the_columns_the_rows_are_read_by() {
     ] {
         assert_eq!(columns(sql), row::TASK, "{sql}");
     }
+    assert_eq!(columns(include_str!("../queries/task_dump.sql"))[..row::TASK.len()], row::TASK);
     assert_eq!(columns(include_str!("../queries/task_events.sql")), row::EVENT);
     assert_eq!(columns("SELECT * FROM task_for_people WHERE status = 'working'").len(), 16);
     assert_eq!(columns("SELECT * FROM event_for_people").len(), 7);
@@ -141,6 +142,7 @@ fn no_query_walks_the_whole_table_or_sorts() {
         (include_str!("../queries/task_keyed.sql"), "task_by_key (owner=? AND key_tool=? AND key=?)"),
         (include_str!("../queries/task_version.sql"), "INTEGER PRIMARY KEY"),
         (include_str!("../queries/task_events.sql"), "PRIMARY KEY (task=?)"),
+        (include_str!("../queries/task_dump.sql"), "INTEGER PRIMARY KEY (rowid>?)"),
         (include_str!("../queries/blob_get.sql"), "INTEGER PRIMARY KEY"),
         (include_str!("../queries/blob_length.sql"), "INTEGER PRIMARY KEY"),
     ] {
