@@ -306,12 +306,16 @@ impl Bench {
     }
 }
 
+/// The longest result the engines here keep.
+pub const MAX_RESULT: usize = 10_000;
+
 fn engine(store: &Arc<Moody>, script: &Arc<Script>, clock: &Arc<TokioClock>) -> Engine {
     let settings = NodeSettings {
         name: "test".to_owned(),
         lease: Duration::from_secs(15),
         heartbeat: Duration::from_secs(5),
         poll: Duration::from_secs(2),
+        max_result: MAX_RESULT,
     };
     let engine = Engine::with_clock(Arc::new(store.clone()), settings, clock.clone()).expect("an engine");
     engine.add_runner("script", script.clone());
