@@ -19,7 +19,7 @@ use crate::{Clock, Feed, SystemClock};
 
 pub use kept::{DUMP_SIZE, Kept, KeptSecret, KeptTask};
 pub use memory::MemoryStore;
-pub use sqlite::{SqliteOptions, SqliteStore};
+pub use sqlite::{Findings, SqliteOptions, SqliteStore, Vacuumed};
 
 /// Why a store could not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]

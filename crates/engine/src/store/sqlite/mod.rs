@@ -6,6 +6,7 @@
 //! - `file` sees to it that no other process has the same file open.
 
 mod blob;
+mod care;
 mod checkpoint;
 mod code;
 mod dump;
@@ -30,6 +31,7 @@ use taskgate_task::{
 };
 use tokio::runtime::Handle;
 
+pub use self::care::{Findings, Vacuumed};
 use self::read::Found;
 use super::{Kept, Node, Page, Store, StoreError, Stored};
 use crate::Feed;

@@ -65,11 +65,12 @@ CREATE TABLE task (
     CHECK (outcome_kind IS NULL OR failure IS NULL)
 ) STRICT;
 
--- Work that had ended its call to ask is carried by nobody; with all its answers there it is ready.
+-- Work that had ended its call to ask is carried by nobody; with all its answers there it is ready. What it wants to get
+-- back may be a JSON null, which is something else than nothing.
 INSERT INTO task
 SELECT locator, secret, owner, runner, class, status, version, fence,
-       CASE WHEN status <= 2 AND json_extract(inputs, '$.resume') IS NULL THEN 0 END,
-       CASE WHEN status = 1 AND json_extract(inputs, '$.resume') IS NOT NULL THEN updated_at END,
+       CASE WHEN status <= 2 AND json_type(inputs, '$.resume') IS NULL THEN 0 END,
+       CASE WHEN status = 1 AND json_type(inputs, '$.resume') IS NOT NULL THEN updated_at END,
        attempts, 5, created_at, updated_at, ended_at, due_at, run_deadline, idle_limit_ms, retention_ms, ttl_ms,
        poll_interval_ms, failure, outcome_kind, status_message, summary, NULL, NULL, NULL, inputs, NULL, NULL, NULL,
        NULL, outcome, work

@@ -99,6 +99,41 @@ async fn a_missing_blob_is_damage() {
     assert!(error.contains("damaged: blob.key 1 is missing"), "{error}");
 }
 
+/// A file of the first layout is brought up to date: what ran belongs to no node and is taken over, what had ended its call
+/// to ask waits for its answers.
+#[tokio::test]
+async fn a_file_of_the_first_layout_goes_on() {
+    let (_dir, path) = file();
+    let inputs = r#"{"asked":[{"key":"q","method":"m","asked_at":5,"round":1}],"rounds":1,"resume":null}"#;
+    {
+        let db = Connection::open(&path).unwrap();
+        db.execute_batch(include_str!("../migrations/0001_tasks.sql")).unwrap();
+        db.execute_batch(&format!(
+            r#"INSERT INTO task VALUES
+               (1, zeroblob(16), 'local', 'echo', 1, 1, 1, 1, 1, 5, 5, NULL, 9, 9, NULL, 1000, 1000, 10, NULL, NULL,
+                NULL, NULL, NULL, NULL, '"w"'),
+               (2, zeroblob(16), 'local', 'echo', 1, 3, 2, 1, 1, 5, 6, 6, 1006, 9, NULL, 1000, 1000, 10, NULL, 1,
+                NULL, NULL, NULL, '{{"x":1.0}}', NULL),
+               (3, zeroblob(16), 'local', 'echo', 1, 2, 2, 1, 1, 5, 6, NULL, 9, 9, NULL, 1000, 1000, 10, NULL, NULL,
+                NULL, NULL, '{inputs}', NULL, '"w"');
+               INSERT INTO event VALUES (1, 1, 5, 1, NULL, 1, 'created'), (2, 1, 5, 1, NULL, 1, 'created'),
+               (2, 2, 6, 2, 1, 3, 'result'), (3, 1, 5, 1, NULL, 1, 'created'), (3, 2, 6, 2, 1, 2, '1 asked');
+               PRAGMA application_id = 0x74676174; PRAGMA user_version = 1"#
+        ))
+        .unwrap();
+    }
+    let store = open(&path);
+    let id = |locator| taskgate_task::TaskId::from_parts(locator, [0; 16]);
+    let orphans = store.orphans(10).await.unwrap();
+    assert_eq!(orphans.iter().map(|task| task.id).collect::<Vec<_>>(), [id(1)]);
+    assert_eq!(store.work(id(1)).await.unwrap().unwrap().as_str(), "\"w\"");
+    assert_eq!(store.get(id(2)).await.unwrap().unwrap().outcome.unwrap().body().as_str(), "{\"x\":1.0}");
+    let parked = store.get(id(3)).await.unwrap().unwrap();
+    assert!(parked.inputs.is_parked() && parked.carrier == taskgate_task::Carrier::Nobody);
+    drop(store);
+    assert_eq!(crate::SqliteStore::check(&super::SqliteOptions::new(&path)).unwrap().wrong, [""; 0]);
+}
+
 #[test]
 fn every_query_selects_the_columns_the_rows_are_read_by() {
     let (_dir, path) = file();
