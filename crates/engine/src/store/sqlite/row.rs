@@ -9,7 +9,7 @@ use taskgate_task::{
     Carrier, Event, Inputs, Lifetime, NodeId, Outcome, Owner, Payload, Task, TaskId, Timestamp,
 };
 
-use super::code::{Code, OutcomeKind};
+use crate::store::code::{Code, OutcomeKind};
 use super::failed;
 use crate::StoreError;
 use crate::store::Node;

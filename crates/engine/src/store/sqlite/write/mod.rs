@@ -9,7 +9,7 @@ mod secret;
 use rusqlite::Connection;
 use taskgate_task::{Event, Task};
 
-use super::code::Code;
+use crate::store::code::Code;
 use super::failed;
 use crate::{Feed, StoreError};
 
