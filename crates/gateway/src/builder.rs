@@ -109,8 +109,9 @@ impl GatewayBuilder {
         if self.upstreams.is_empty() {
             return Err(BuildError::NoUpstream);
         }
-        let engine = Engine::new(self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())));
-        let states = States::new(&engine)?;
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let engine = Engine::new(store, self.settings.node.clone())?;
+        let states = States::new(&engine).await?;
         let mut upstreams: Vec<Arc<Upstream>> = Vec::new();
         for mut spec in self.upstreams {
             if upstreams.iter().any(|upstream| upstream.name() == spec.name) {

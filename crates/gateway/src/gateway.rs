@@ -233,6 +233,7 @@ impl Gateway {
             with: Arc::new(McpRunner(Arc::downgrade(&target.upstream))),
             work,
             class,
+            max_attempts: target.policy.max_attempts,
             lifetime: target.policy.lifetime,
             poll_interval: target.policy.poll_interval,
         })

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use crate::{
-    Carrier, Event, Failure, NodeId, Outcome, Payload, Question, Round, Status, Task, Timestamp, Who, WorkClass,
-    pause_before,
+    Carrier, Event, Failure, NodeId, Outcome, Payload, Question, Round, Status, Task, Timestamp, Who,
+    WorkClass, pause_before,
 };
 
 /// A move somebody wants to make.

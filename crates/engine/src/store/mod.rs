@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use taskgate_task::{
-    Change, Event, IdempotencyKey, NewTask, NodeId, Owner, Payload, Refusal, Step, Task, TaskId, Timestamp, Who,
+    Change, Event, IdempotencyKey, NewTask, NodeId, Owner, Payload, Refusal, Step, Task, TaskId, Timestamp,
+    Who,
 };
 use tokio::sync::mpsc;
 

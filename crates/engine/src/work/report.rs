@@ -26,7 +26,7 @@ struct Shared {
 
 #[derive(Debug)]
 enum Mode {
-    Inline(mpsc::UnboundedSender<InlineEvent>),
+    Inline { events: mpsc::UnboundedSender<InlineEvent>, checkpoint: Option<Payload> },
     Task { engine: Engine, id: TaskId, fence: u64, told_at: Option<Instant> },
 }
 
@@ -47,7 +47,7 @@ const TELL_EVERY: std::time::Duration = std::time::Duration::from_millis(250);
 
 impl Report {
     pub(crate) fn inline(events: mpsc::UnboundedSender<InlineEvent>) -> Self {
-        Report::new(Mode::Inline(events))
+        Report::new(Mode::Inline { events, checkpoint: None })
     }
 
     pub(crate) fn task(engine: Engine, id: TaskId, fence: u64) -> Self {
@@ -61,7 +61,51 @@ impl Report {
 
     /// From here on everything goes to the task.
     pub(crate) fn becomes(&self, engine: Engine, id: TaskId) {
-        *self.0.mode.lock() = Mode::Task { engine, id, fence: 1, told_at: None };
+        let mut mode = self.0.mode.lock();
+        let task = Mode::Task { engine: engine.clone(), id, fence: 1, told_at: None };
+        if let Mode::Inline { checkpoint: Some(state), .. } = std::mem::replace(&mut *mode, task) {
+            // Enqueued behind the creation. Should that fail, so does this.
+            drop(engine.0.store.apply(id, Step::Checkpoint { fence: 1, state }, engine.now()));
+        }
+    }
+
+    /// A call that is no task has ended by itself: nothing of it goes on elsewhere.
+    pub(crate) fn is_over(&self) {
+        if let Mode::Inline { checkpoint, .. } = &mut *self.0.mode.lock() {
+            *checkpoint = None;
+        }
+    }
+
+    /// What a call that is no task yet has put down.
+    pub(crate) fn put_down(&self) -> Option<Payload> {
+        match &*self.0.mode.lock() {
+            Mode::Inline { checkpoint, .. } => checkpoint.clone(),
+            Mode::Task { .. } => None,
+        }
+    }
+
+    /// Puts down what another attempt needs to go on with the work, should this one end before it; it replaces what was put
+    /// down before. It is durable when the future resolves. A call that is no task yet keeps it until it is one.
+    ///
+    /// From then on dropping the run does not stop the work: see [`Runner::stop`](crate::Runner::stop).
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Terminal`] if the task has ended, [`EngineError::Store`] if another attempt carries it now or the
+    /// store failed: what was put down before still stands.
+    pub async fn checkpoint(&self, state: Payload) -> Result<(), EngineError> {
+        self.sign();
+        let kept = match &mut *self.0.mode.lock() {
+            Mode::Inline { checkpoint, .. } => {
+                *checkpoint = Some(state);
+                return Ok(());
+            }
+            Mode::Task { engine, id, fence, .. } => {
+                engine.0.store.apply(*id, Step::Checkpoint { fence: *fence, state }, engine.now())
+            }
+        };
+        kept.await?;
+        Ok(())
     }
 
     /// When the work last gave a sign of life.
@@ -110,7 +154,7 @@ impl Report {
     pub fn progress(&self, message: Option<String>, raw: Payload) {
         self.sign();
         match &mut *self.0.mode.lock() {
-            Mode::Inline(events) => {
+            Mode::Inline { events, .. } => {
                 let _ = events.send(InlineEvent::Progress { message, raw });
             }
             Mode::Task { engine, id, fence, told_at } => {
@@ -127,7 +171,7 @@ impl Report {
     /// A log message of the work, as it came. A task keeps none.
     pub fn log(&self, raw: Payload) {
         self.sign();
-        if let Mode::Inline(events) = &*self.0.mode.lock() {
+        if let Mode::Inline { events, .. } = &*self.0.mode.lock() {
             let _ = events.send(InlineEvent::Log(raw));
         }
     }
@@ -146,7 +190,7 @@ impl Report {
         self.sign();
         let (replies, answers): (Vec<_>, Vec<_>) = questions.iter().map(|_| oneshot::channel()).unzip();
         let (engine, id, fence) = match &*self.0.mode.lock() {
-            Mode::Inline(events) => {
+            Mode::Inline { events, .. } => {
                 let asked = questions.into_iter().zip(replies);
                 let asked = asked.map(|(question, reply)| AnswerTo { question, reply }).collect();
                 let _ = events.send(InlineEvent::Asked(asked));
@@ -163,7 +207,7 @@ impl Report {
         self.alive();
         let (engine, id, fence) = match &*self.0.mode.lock() {
             // Whoever was given the question sees it by its reply.
-            Mode::Inline(_) => return Ok(()),
+            Mode::Inline { .. } => return Ok(()),
             Mode::Task { engine, id, fence, .. } => (engine.clone(), *id, *fence),
         };
         engine.take_back(id, fence).await

@@ -108,7 +108,9 @@ fn attempts_are_counted_and_bounded_and_a_checkpoint_counts_anew() {
         let at = lost.carrier.ready_at()?;
         Some(lost.step(begin(), at).expect("begun").task)
     };
-    for (class, given_up) in [(WorkClass::Repeatable, true), (WorkClass::Resumable, true), (WorkClass::External, false)] {
+    for (class, given_up) in
+        [(WorkClass::Repeatable, true), (WorkClass::Resumable, true), (WorkClass::External, false)]
+    {
         let third = attempt(attempt(task(class)).expect("second")).expect("third");
         assert_eq!(third.attempts, if given_up { 3 } else { 1 });
         assert_eq!(attempt(third.clone()).is_none(), given_up, "{class:?}");
@@ -143,7 +145,10 @@ fn work_with_a_checkpoint_is_stopped_after_its_task_has_ended() {
     // Its node dies as well; another one takes the stopping over.
     let lost = cancelled.step(lose(1), START).expect("lost").task;
     let taken = lost.step(begin(), START).expect("begun").task;
-    assert_eq!(taken.step(Step::Stopped { fence: 1 }, START).err(), Some(Refusal::Terminal(Status::Cancelled)));
+    assert_eq!(
+        taken.step(Step::Stopped { fence: 1 }, START).err(),
+        Some(Refusal::Terminal(Status::Cancelled))
+    );
     let stopped = taken.step(Step::Stopped { fence: taken.fence }, START).expect("stopped").task;
     assert_eq!((stopped.carrier, &stopped.checkpoint), (Carrier::Nobody, &None));
     assert_eq!(stopped.due_at(), START.after(stopped.lifetime.retention));
@@ -174,7 +179,10 @@ fn answers_move_the_task_only_when_their_keys_are_open() {
     assert_eq!(partial.status, Status::InputRequired);
     assert_eq!(partial.inputs.open().map(|q| q.key.as_str()).collect::<Vec<_>>(), ["b"]);
     let full = partial.step(answer(&["a", "b"]), START).expect("full");
-    assert_eq!((full.task.status, full.ignored, full.task.carrier), (Status::Working, 1, Carrier::Node(HERE)));
+    assert_eq!(
+        (full.task.status, full.ignored, full.task.carrier),
+        (Status::Working, 1, Carrier::Node(HERE))
+    );
 }
 
 fn withdraw(fence: u64, keys: &[&str]) -> Step {

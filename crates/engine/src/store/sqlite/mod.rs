@@ -85,10 +85,7 @@ impl SqliteStore {
 
 impl SqliteStore {
     /// Reads on the calling thread, now.
-    fn read<T: Send + 'static>(
-        &self,
-        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
-    ) -> Stored<T> {
+    fn read<T: Send + 'static>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Stored<T> {
         Box::pin(ready(self.0.readers.with(read)))
     }
 

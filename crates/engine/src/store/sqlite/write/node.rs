@@ -33,7 +33,11 @@ impl Write for Renew {
     type Written = bool;
 
     fn run(&self, db: &Connection) -> Result<bool, StoreError> {
-        execute(db, include_str!("../queries/node_renew.sql"), (self.node.as_number(), self.until.as_millis()))
+        execute(
+            db,
+            include_str!("../queries/node_renew.sql"),
+            (self.node.as_number(), self.until.as_millis()),
+        )
     }
 
     fn publish(_: &bool, _: &Feed) {}
