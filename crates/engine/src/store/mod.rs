@@ -1,7 +1,10 @@
 //! Where tasks are kept. One trait; every implementation passes the same conformance suite.
 
+mod code;
 pub mod conformance;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod sqlite;
 
 use std::sync::Arc;
@@ -16,6 +19,8 @@ use tokio::sync::mpsc;
 use crate::{Clock, Feed, SystemClock};
 
 pub use memory::MemoryStore;
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// Why a store could not do what it was asked.

@@ -6,7 +6,6 @@
 //! - `file` sees to it that no other process has the same file open.
 
 mod checkpoint;
-mod code;
 mod file;
 mod open;
 mod read;
