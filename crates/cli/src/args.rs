@@ -43,8 +43,9 @@ pub struct Serve {
     /// The address to listen on, instead of the configured one.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Where tasks are kept, instead of the configured place: a path, sqlite:PATH or memory.
-    #[arg(long, value_name = "PLACE", value_parser = store_place)]
+    /// Where tasks are kept, instead of the configured place: a path, sqlite:PATH, postgres://… or memory.
+    // A URL may hold a password, which others on the machine could read off the command line.
+    #[arg(long, value_name = "PLACE", value_parser = store_place, env = "TASKGATE_STORE", hide_env_values = true)]
     pub store: Option<StorePlace>,
     /// Treat all callers as one and the same user, who can list all tasks. For loopback addresses only.
     #[arg(long)]
@@ -171,7 +172,7 @@ mod tests {
             &["--name", "a b", "--", "x"],
             &["--tool", "always", "--", "x"],
             &["--tool", "=always", "--", "x"],
-            &["--store", "postgres://x", "--", "x"],
+            &["--store", "mysql://x", "--", "x"],
         ] {
             let error = wrap(words).expect_err("is refused");
             assert_eq!(error.exit_code(), i32::from(exit_code::ExitCode::Invalid.number()), "{words:?}");

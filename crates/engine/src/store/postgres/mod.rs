@@ -253,6 +253,11 @@ impl Store for PostgresStore {
         self.read(include_str!("queries/task_orphans.sql"), params, |rows| records(&rows))
     }
 
+    fn carried(&self, node: NodeId, after: i64, limit: usize) -> Stored<Vec<Task>> {
+        let params: Params = vec![Box::new(node.as_number()), Box::new(after), Box::new(sql_limit(limit))];
+        self.read(include_str!("queries/task_carried.sql"), params, |rows| records(&rows))
+    }
+
     fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>> {
         let locators: Vec<i64> = ids.iter().map(|id| id.locator()).collect();
         self.read(include_str!("queries/task_versions.sql"), vec![Box::new(locators)], move |rows| {
