@@ -146,6 +146,27 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_names_every_option() {
+        let read = |page: &str| {
+            let file = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(file).expect("the page")
+        };
+        let pages = read("config.md") + &read("operations.md");
+        for (name, pages) in [("serve", pages.clone()), ("check", pages), ("wrap", read("wrap.md"))] {
+            let command = Args::command();
+            let command = command.find_subcommand(name).expect("the command");
+            for option in command.get_arguments().filter_map(|argument| argument.get_long()) {
+                let said = pages.contains(&format!("--{option}`")) || pages.contains(&format!("--{option} "));
+                assert!(said, "no page tells of --{option} of taskgate {name}");
+            }
+        }
+        for line in exit_code::HELP.lines().skip(1) {
+            let (_, meaning) = line.trim().split_once("  ").expect("a code and what it means");
+            assert!(read("operations.md").contains(meaning.trim()), "{line}");
+        }
+    }
+
+    #[test]
     fn what_follows_the_dashes_belongs_to_the_wrapped_command() {
         let parsed =
             wrap(&["--inline-for", "500ms", "--tool", "a=b=never", "--", "npx", "-y", "--tasks", "x"]);
