@@ -119,6 +119,9 @@ pub trait Store: Send + Sync + 'static {
     /// Records of tasks carried by a node that has not joined, has left or was buried; at most `limit`.
     fn orphans(&self, limit: usize) -> Stored<Vec<Task>>;
 
+    /// Records of tasks that this node carries, with locators above `after`, ascending, at most `limit`.
+    fn carried(&self, node: NodeId, after: i64, limit: usize) -> Stored<Vec<Task>>;
+
     /// The version of each of these tasks that there is, in no order.
     fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>>;
 

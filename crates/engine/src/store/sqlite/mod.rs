@@ -131,6 +131,10 @@ impl Store for SqliteStore {
         self.read(|db| read::orphans(db, limit))
     }
 
+    fn carried(&self, node: NodeId, after: i64, limit: usize) -> Stored<Vec<Task>> {
+        self.read(|db| read::carried(db, node, after, limit))
+    }
+
     fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>> {
         self.read(|db| read::versions(db, &ids))
     }
