@@ -110,10 +110,8 @@ impl PostgresStore {
                 migrate::migrate(&client, &schema).await?;
                 let clock = clock::DatabaseClock::start(&readers).await?;
                 tokio::spawn(clock.clone().keep(readers));
-                let mut writing: Vec<_> =
-                    serving.into_iter().map(|lane| tokio::spawn(lane.serve())).collect();
-                writing.push(tokio::spawn(notifier.serve()));
-                Ok((clock, writing))
+                let lanes = serving.into_iter().map(|lane| tokio::spawn(lane.serve())).collect();
+                Ok((clock, Tasks { lanes, notifier: tokio::spawn(notifier.serve()) }))
             }
         };
         let (clock, tasks) = on(&thread, opening).await?;
@@ -248,6 +246,11 @@ impl Store for PostgresStore {
     fn orphans(&self, limit: usize) -> Stored<Vec<Task>> {
         let params: Params = vec![Box::new(sql_limit(limit))];
         self.read(include_str!("queries/task_orphans.sql"), params, |rows| records(&rows))
+    }
+
+    fn carried(&self, node: NodeId, after: i64, limit: usize) -> Stored<Vec<Task>> {
+        let params: Params = vec![Box::new(node.as_number()), Box::new(after), Box::new(sql_limit(limit))];
+        self.read(include_str!("queries/task_carried.sql"), params, |rows| records(&rows))
     }
 
     fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>> {

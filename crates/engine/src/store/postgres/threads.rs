@@ -28,10 +28,8 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Starts the thread, which ends when `end` has been answered or dropped.
-    pub(super) fn start(
-        end: oneshot::Receiver<Vec<tokio::task::JoinHandle<()>>>,
-    ) -> Result<Self, StoreError> {
+    /// Starts the thread, which ends with the tasks it is given, or when it cannot be given any.
+    pub(super) fn start(end: oneshot::Receiver<Tasks>) -> Result<Self, StoreError> {
         let broken = |error: std::io::Error| {
             StoreError::Failed(format!("the thread for the database cannot be started: {error}"))
         };

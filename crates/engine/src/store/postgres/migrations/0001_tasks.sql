@@ -63,7 +63,7 @@ WITH (fillfactor = 85);
 CREATE INDEX task_by_owner ON task (owner, locator);
 CREATE INDEX task_by_due ON task (due_at, locator);
 -- However many tasks there are, these hold only those that somebody carries or should begin to.
-CREATE INDEX task_by_carrier ON task (carrier) WHERE carrier IS NOT NULL;
+CREATE INDEX task_by_carrier ON task (carrier, locator) WHERE carrier IS NOT NULL;
 CREATE INDEX task_by_ready ON task (ready_at, locator) WHERE ready_at IS NOT NULL;
 CREATE UNIQUE INDEX task_by_key ON task (owner, key_tool, key) WHERE key IS NOT NULL;
 

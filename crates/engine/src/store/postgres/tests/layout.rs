@@ -141,6 +141,7 @@ async fn no_query_walks_the_whole_table_or_sorts() {
         (include_str!("../queries/task_due.sql"), "1, 10", "task_by_due"),
         (include_str!("../queries/task_ready.sql"), "1, 10", "task_by_ready"),
         (include_str!("../queries/task_orphans.sql"), "10", "task_by_carrier"),
+        (include_str!("../queries/task_carried.sql"), "1, 1, 10", "task_by_carrier"),
         (include_str!("../queries/task_keyed.sql"), "'{a}', '{b}', '{c}'", "task_by_key"),
         (include_str!("../queries/task_events.sql"), "1", "event_pkey"),
         (include_str!("../queries/task_delete.sql"), "'{1,2}'", "task_pkey"),
