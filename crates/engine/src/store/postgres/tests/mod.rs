@@ -108,6 +108,12 @@ async fn postgres_conforms() {
     conformance::run_all(|| open(&options())).await;
 }
 
+/// The client would write what callers sent to the log, if that could be asked of it.
+#[test]
+fn parameters_of_statements_cannot_be_logged() {
+    assert!(log::STATIC_MAX_LEVEL <= log::LevelFilter::Info);
+}
+
 /// What waits when the store is dropped is written, as on the other store on disk.
 #[tokio::test]
 async fn writes_that_wait_when_the_store_is_dropped_are_kept() {
