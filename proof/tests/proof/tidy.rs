@@ -22,8 +22,10 @@ const IMPORTS: [(&str, &[&str]); 6] = [
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 13] = [
+const HOMES: [(&str, &[&str]); 15] = [
     ("rusqlite", &["engine", "proof:dev"]),
+    ("tokio-postgres", &["engine"]),
+    ("deadpool-postgres", &["engine"]),
     ("axum", &["gateway"]),
     ("rmcp", &["gateway", "cli"]),
     ("reqwest", &["client"]),
