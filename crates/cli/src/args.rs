@@ -32,6 +32,9 @@ pub enum Command {
     Wrap(Wrap),
     /// Say whether a configuration file is valid, and show every problem at its line.
     Check(Check),
+    /// Run the command of one attempt: started by taskgate itself, for commands that outlive it.
+    #[command(hide = true)]
+    Supervise(Supervise),
 }
 
 /// `taskgate serve`.
@@ -84,6 +87,13 @@ pub struct Check {
     /// Print the file with every default filled in, and the values of variables hidden.
     #[arg(long)]
     pub print: bool,
+}
+
+/// `taskgate supervise`.
+#[derive(Debug, clap::Args)]
+pub struct Supervise {
+    /// The attempt's directory.
+    pub dir: PathBuf,
 }
 
 /// The mode of a single tool.

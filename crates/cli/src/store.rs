@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use etcetera::BaseStrategy;
-use taskgate_gateway::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, StorePlace};
+use taskgate_gateway::{
+    Commands, Launcher, MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, StorePlace,
+};
 
+use crate::commands::supervise;
 use crate::exit_code::{ExitCode, Failure};
 
 /// How many wraps of one command can run at the same time. Each has a file of its own.
@@ -61,6 +64,15 @@ pub async fn open_or_sibling(place: StorePlace) -> Result<(Arc<dyn Store>, Store
             (Err(error), _) => return Err(unavailable(error)),
         }
     }
+}
+
+/// Where commands run that outlive this program: beside the store that knows their tasks, and like it one program's alone.
+/// `None` if the store does not outlive the program either.
+pub fn commands(place: &StorePlace) -> Option<Commands> {
+    let StorePlace::Sqlite(path) = place else { return None };
+    let mut work = path.clone().into_os_string();
+    work.push(".work");
+    Some(Commands { work: work.into(), launcher: Launcher::this_program(&supervise::WORDS) })
 }
 
 /// The store's place for a message.

@@ -163,15 +163,12 @@ impl Attempt {
     ///
     /// If the file cannot be written. If the whole directory is gone there is nothing to stop.
     pub fn stop(&self) -> Result<(), DetachedError> {
-        match durable::write_bytes(&self.dir.join(name::STOP), b"") {
-            Err(error) if error.is_missing() => Ok(()),
-            written => written,
+        let path = self.dir.join(name::STOP);
+        // Not synced: a machine that goes down takes the command along.
+        match durable::create(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            created => created.map(drop).map_err(DetachedError::file("write", &path)),
         }
-    }
-
-    /// Whether it is wanted stopped.
-    pub fn is_stopping(&self) -> bool {
-        self.dir.join(name::STOP).exists()
     }
 
     /// Kills what an [interrupted](Interruption::Killed) command has left, and waits for its end, at most some seconds.

@@ -48,8 +48,8 @@ impl DetachedError {
         move |source| DetachedError::File { what, path, source }
     }
 
-    /// Whether it says that a file or directory is not there.
-    pub(crate) fn is_missing(&self) -> bool {
+    /// Whether it says that the attempt's directory, or a file of it, is not there.
+    pub fn is_missing(&self) -> bool {
         matches!(self, DetachedError::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }

@@ -13,7 +13,7 @@ use crate::builder::GatewayBuilder;
 use crate::policy::{Settings, ToolPolicy};
 use crate::route::{Levels, Parked, States};
 use crate::server::Sessions;
-use crate::upstream::{Catalog, Known, McpRunner, Request, Upstream};
+use crate::upstream::{Catalog, Known, McpRunner, Request, Upstream, Yard};
 
 /// The gateway: upstreams, engine and the servers in front of them. Cheap to clone.
 #[derive(Clone)]
@@ -36,6 +36,9 @@ pub(crate) struct Inner {
 
 /// How long answers that are ready at the end of a drain have to leave.
 pub(crate) const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(250);
+
+/// How often to look which commands can be cleared away.
+const TIDY_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// A tool as a caller names it.
 pub(crate) struct Target {
@@ -139,6 +142,22 @@ impl Gateway {
         });
     }
 
+    /// Clears away commands that nobody wants any more, until the shutdown begins.
+    pub(crate) fn keep_tidy(&self, yard: Arc<Yard>) {
+        let inner = Arc::downgrade(&self.0);
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(TIDY_EVERY);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                if inner.upgrade().is_none_or(|inner| inner.engine.is_draining()) {
+                    return;
+                }
+                yard.tidy().await;
+            }
+        });
+    }
+
     /// The name under which a caller sees a tool or a prompt, if it is not the upstream's own: with the configured prefix, or
     /// with the upstream's name where another upstream has the same name.
     pub(crate) fn public_name(&self, kind: ListKind, upstream: &Upstream, own: &str) -> Option<String> {
@@ -222,15 +241,23 @@ impl Gateway {
         request: &Request,
     ) -> Result<Launch, RpcError> {
         let work = Payload::from_value(request).map_err(|error| RpcError::internal(error.to_string()))?;
+        let is_call = request.method == method::TOOLS_CALL;
+        let is_command = is_call && target.upstream.is_command();
         let class = match target.policy.class {
+            _ if is_command => WorkClass::Live,
             Some(class) => class,
-            None if request.method == method::TOOLS_CALL && target.facts.repeatable => WorkClass::Repeatable,
+            None if is_call && target.facts.repeatable => WorkClass::Repeatable,
             None => WorkClass::Live,
         };
         Ok(Launch {
             owner,
             runner: target.upstream.name().to_owned(),
-            with: Arc::new(McpRunner(Arc::downgrade(&target.upstream))),
+            // What is no call of its tool, a command does not know: the words that list it say so.
+            with: if is_command {
+                target.upstream.runner()
+            } else {
+                Arc::new(McpRunner(Arc::downgrade(&target.upstream)))
+            },
             work,
             class,
             lifetime: target.policy.lifetime,
