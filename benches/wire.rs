@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use taskgate_task::{
-    Lifetime, LifetimePolicy, NewTask, Outcome, Owner, Payload, Step, Task, TaskId, Timestamp, WorkClass,
+    Lifetime, LifetimePolicy, NewTask, NodeId, Outcome, Owner, Payload, Step, Task, TaskId, Timestamp,
+    WorkClass,
 };
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
 use taskgate_wire::{Capabilities, Dialect, Message, Params, Reply};
@@ -27,9 +28,13 @@ fn finished() -> Task {
         runner: "bench".into(),
         work: payload("{}"),
         class: WorkClass::Live,
+        max_attempts: 5,
+        node: NodeId::from_number(1),
+        key: None,
         lifetime: Lifetime::grant(&LifetimePolicy::default(), None, NOW),
         poll_interval: Duration::from_secs(1),
         status_message: None,
+        checkpoint: None,
         created_at: NOW,
     });
     let body =

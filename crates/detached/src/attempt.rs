@@ -40,6 +40,23 @@ pub enum Interruption {
     Killed,
 }
 
+/// The id of a work directory, which it gets when it is first asked for and then keeps. The directory is made if it is missing.
+///
+/// # Errors
+///
+/// If the system refuses.
+pub fn identify(work: &Path) -> Result<String, DetachedError> {
+    const ID: &str = ".id";
+    make_private(true, work)?;
+    if let Some(id) = durable::read(work, ID)? {
+        return Ok(id);
+    }
+    let random = Path::new("/proc/sys/kernel/random/uuid");
+    let id = fs::read_to_string(random).map_err(DetachedError::file("read", random))?.trim().to_owned();
+    durable::write(work, ID, &id)?;
+    Ok(id)
+}
+
 /// The names of the attempts in a work directory. There are none if the directory is not there.
 ///
 /// # Errors
@@ -56,6 +73,12 @@ pub fn attempts(work: &Path) -> Result<Vec<String>, DetachedError> {
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| is_name(name))
         .collect())
+}
+
+/// Its records say what is run and what comes of it, which is nobody else's business.
+fn make_private(is_there_perhaps: bool, dir: &Path) -> Result<(), DetachedError> {
+    let made = DirBuilder::new().recursive(is_there_perhaps).mode(0o700).create(dir);
+    made.map_err(DetachedError::file("make", dir))
 }
 
 fn is_name(name: &str) -> bool {
@@ -75,16 +98,11 @@ impl Attempt {
         if !is_name(name) {
             return Err(DetachedError::Name(name.to_owned()));
         }
-        // Its records say what is run and what comes of it, which is nobody else's business.
-        let private = |recursive: bool, path: &Path| {
-            let made = DirBuilder::new().recursive(recursive).mode(0o700).create(path);
-            made.map_err(DetachedError::file("make", path))
-        };
-        private(true, work)?;
+        make_private(true, work)?;
         // The supervisor has another working directory, and its processes are known by the directory's one true name.
         let work = fs::canonicalize(work).map_err(DetachedError::file("find", work))?;
         let dir = work.join(name);
-        private(false, &dir)?;
+        make_private(false, &dir)?;
         durable::write_bytes(&dir.join(name::STDIN), stdin)?;
         durable::write_bytes(&dir.join(name::LOCK), b"")?;
         durable::write(&dir, name::SPEC, &spec)?;

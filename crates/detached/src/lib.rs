@@ -21,7 +21,7 @@ mod process;
 mod record;
 mod supervise;
 
-pub use attempt::{Attempt, Interruption, State, attempts};
+pub use attempt::{Attempt, Interruption, State, attempts, identify};
 pub use error::DetachedError;
 pub use launcher::{Environment, Launcher, Supervisor};
 pub use output::{Output, Seen};

@@ -423,6 +423,8 @@ fn an_attempt_is_private_and_can_be_removed() {
     for file in fs::read_dir(attempt.dir()).expect("a directory").flatten() {
         assert_eq!(mode(&file.path()) & 0o077, 0, "{:?}", file.path());
     }
+    let id = identify(&scene.work()).expect("an id");
+    assert!(id.len() > 30 && identify(&scene.work()).expect("an id") == id, "{id}");
     assert_eq!(attempts(&scene.work()).expect("read"), [NAME]);
     let refused = attempt.remove().expect_err("it runs").to_string();
     assert!(refused.contains("stop the command first"), "{refused}");

@@ -1,42 +1,94 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
-use parking_lot::RwLock;
-use taskgate_task::{Task, TaskId, Timestamp};
+use parking_lot::{Mutex, RwLock};
+use taskgate_task::{NodeId, Task, TaskId, Timestamp};
+use tokio::sync::mpsc;
 
+use crate::store::Heard;
 use crate::work::{Executor, Runner};
-use crate::{Clock, EngineError, Store, SystemClock};
+use crate::{Clock, EngineError, Store};
 
 /// The handle everyone uses: servers, console, admin commands. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<Inner>);
+
+/// How a node of a shared store lives among the others. An exclusive store needs none of it: there, the lock on the
+/// file is the lease.
+#[derive(Debug, Clone)]
+pub struct NodeSettings {
+    /// What the node is called in lists for people, beside the number of its process.
+    pub name: String,
+    /// How long after its last heartbeat a node still holds what it carries. How long the work takes does not matter.
+    pub lease: Duration,
+    /// How often a node renews its lease; well below the lease, so that one may fail.
+    pub heartbeat: Duration,
+    /// How often it looks for what it was not told of.
+    pub poll: Duration,
+}
+
+impl Default for NodeSettings {
+    fn default() -> Self {
+        NodeSettings {
+            name: "taskgate".to_owned(),
+            lease: Duration::from_secs(15),
+            heartbeat: Duration::from_secs(5),
+            poll: Duration::from_secs(2),
+        }
+    }
+}
 
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) executor: Executor,
     pub(crate) draining: AtomicBool,
+    pub(crate) settings: NodeSettings,
+    /// Whether there can be other nodes on this store.
+    pub(crate) is_shared: bool,
+    pub(crate) others: Mutex<Option<mpsc::UnboundedReceiver<Heard>>>,
+    node: AtomicI64,
     runners: RwLock<HashMap<String, Arc<dyn Runner>>>,
     last_locator: AtomicI64,
 }
 
 impl Engine {
-    /// An engine over this store, with the machine's clock.
-    pub fn new(store: Arc<dyn Store>) -> Self {
-        Engine::with_clock(store, Arc::new(SystemClock))
+    /// An engine over this store, with the store's clock.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Store`] if the operating system gives no random numbers.
+    pub fn new(store: Arc<dyn Store>, settings: NodeSettings) -> Result<Self, EngineError> {
+        let clock = store.clock();
+        Engine::with_clock(store, settings, clock)
     }
 
     /// An engine with a clock of the caller's choice.
-    pub fn with_clock(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Engine(Arc::new(Inner {
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::new`].
+    pub fn with_clock(
+        store: Arc<dyn Store>,
+        settings: NodeSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, EngineError> {
+        // From now on, so that nothing is missed before somebody listens.
+        let others = store.others();
+        Ok(Engine(Arc::new(Inner {
+            is_shared: others.is_some(),
+            others: Mutex::new(others),
             store,
             clock,
             executor: Executor::default(),
             draining: AtomicBool::new(false),
+            settings,
+            node: AtomicI64::new(fresh_node()?.as_number()),
             runners: RwLock::default(),
             last_locator: AtomicI64::new(0),
-        }))
+        })))
     }
 
     /// Makes a runner known under a name. Tasks name their runner, so that work can be started again by another process.
@@ -53,6 +105,11 @@ impl Engine {
         &self.0.store
     }
 
+    /// Whether there can be other nodes on its store.
+    pub fn is_shared(&self) -> bool {
+        self.0.is_shared
+    }
+
     /// Now, by the engine's clock.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
@@ -63,12 +120,21 @@ impl Engine {
         self.0.executor.len()
     }
 
+    /// Which node this is. It becomes another one when it was declared dead and goes on.
+    pub fn node(&self) -> NodeId {
+        NodeId::from_number(self.0.node.load(Ordering::Relaxed))
+    }
+
+    /// Becomes another node.
+    pub(crate) fn reborn(&self) -> Result<NodeId, EngineError> {
+        let node = fresh_node()?;
+        self.0.node.store(node.as_number(), Ordering::Relaxed);
+        Ok(node)
+    }
+
     /// A fresh id. Within a process locators only go up, so two creations in one millisecond never collide.
     pub(crate) fn fresh_id(&self) -> Result<TaskId, EngineError> {
-        let mut entropy = [0; 19];
-        getrandom::fill(&mut entropy)
-            .map_err(|error| EngineError::Store(format!("no randomness: {error}")))?;
-        let id = TaskId::from_entropy(self.now(), entropy);
+        let id = TaskId::from_entropy(self.now(), entropy()?);
         let last = self.0.last_locator.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
             Some(id.locator().max(last.saturating_add(1)))
         });
@@ -78,13 +144,23 @@ impl Engine {
 
     /// Whether the outcome's retention is over, so that the task no longer exists for anyone.
     pub(crate) fn is_expired(&self, task: &Task) -> bool {
-        task.status.is_terminal() && self.now() >= task.due_at()
+        task.ended_at.is_some_and(|ended| self.now() >= ended.after(task.lifetime.retention))
     }
 
     /// Whether the engine has been told to start nothing new.
     pub fn is_draining(&self) -> bool {
         self.0.draining.load(Ordering::Relaxed)
     }
+}
+
+fn fresh_node() -> Result<NodeId, EngineError> {
+    Ok(NodeId::from_entropy(entropy()?))
+}
+
+pub(crate) fn entropy<const N: usize>() -> Result<[u8; N], EngineError> {
+    let mut entropy = [0; N];
+    getrandom::fill(&mut entropy).map_err(|error| EngineError::Store(format!("no randomness: {error}")))?;
+    Ok(entropy)
 }
 
 impl std::fmt::Debug for Engine {

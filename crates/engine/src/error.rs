@@ -14,6 +14,9 @@ pub enum EngineError {
     /// The store failed.
     #[error("the store failed: {0}")]
     Store(String),
+    /// The idempotency key was used for a call with other arguments.
+    #[error("the idempotency key was used for another call")]
+    KeyConflict,
     /// The engine is shutting down and starts nothing new.
     #[error("shutting down")]
     Draining,
@@ -25,6 +28,7 @@ impl From<StoreError> for EngineError {
             StoreError::NotFound => EngineError::NotFound,
             StoreError::Refused(Refusal::Terminal(status)) => EngineError::Terminal(status),
             StoreError::Refused(refusal) => EngineError::Store(refusal.to_string()),
+            StoreError::KeyTaken { .. } => EngineError::KeyConflict,
             StoreError::IdTaken => EngineError::Store("the id is taken".to_owned()),
             StoreError::Failed(reason) => EngineError::Store(reason),
         }

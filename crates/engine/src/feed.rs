@@ -36,7 +36,15 @@ pub struct Feed(Arc<Mutex<Followers>>);
 #[derive(Debug, Default)]
 struct Followers {
     next: u64,
-    by_task: HashMap<TaskId, Vec<(u64, mpsc::UnboundedSender<News>)>>,
+    /// By locator, which is what other nodes tell.
+    by_task: HashMap<i64, Vec<Follower>>,
+}
+
+#[derive(Debug)]
+struct Follower {
+    number: u64,
+    id: TaskId,
+    sender: mpsc::UnboundedSender<News>,
 }
 
 impl Feed {
@@ -54,22 +62,38 @@ impl Feed {
         let number = followers.next;
         let ids: Vec<TaskId> = ids.into_iter().collect();
         for id in &ids {
-            followers.by_task.entry(*id).or_default().push((number, sender.clone()));
+            let follower = Follower { number, id: *id, sender: sender.clone() };
+            followers.by_task.entry(id.locator()).or_default().push(follower);
         }
         Following { feed: self.clone(), number, ids, news, _sender: sender }
     }
 
     /// Whether anyone follows this task; lets a store skip making the news.
     pub fn is_followed(&self, id: &TaskId) -> bool {
-        self.0.lock().by_task.contains_key(id)
+        self.0.lock().by_task.contains_key(&id.locator())
+    }
+
+    /// The tasks that anyone follows, or those of them at these locators.
+    pub(crate) fn followed(&self, among: Option<&[i64]>) -> Vec<TaskId> {
+        let followers = self.0.lock();
+        let first =
+            |followers: &Vec<Follower>| followers.iter().map(|follower| follower.id).collect::<Vec<_>>();
+        match among {
+            Some(locators) => {
+                locators.iter().filter_map(|locator| followers.by_task.get(locator)).flat_map(first).collect()
+            }
+            None => followers.by_task.values().flat_map(first).collect(),
+        }
     }
 
     /// Publishes a committed change. Only stores call this, after the commit.
     pub fn publish(&self, news: &News) {
-        if let Some(senders) = self.0.lock().by_task.get(&news.id()) {
-            for (_, sender) in senders {
+        let id = news.id();
+        if let Some(followers) = self.0.lock().by_task.get(&id.locator()) {
+            // Whoever guessed a locator hears nothing of the task.
+            for follower in followers.iter().filter(|follower| follower.id == id) {
                 // A follower that went away is removed when it is dropped.
-                let _ = sender.send(news.clone());
+                let _ = follower.sender.send(news.clone());
             }
         }
     }
@@ -97,10 +121,10 @@ impl Drop for Following {
     fn drop(&mut self) {
         let mut followers = self.feed.0.lock();
         for id in &self.ids {
-            if let Some(senders) = followers.by_task.get_mut(id) {
-                senders.retain(|(number, _)| *number != self.number);
-                if senders.is_empty() {
-                    followers.by_task.remove(id);
+            if let Some(left) = followers.by_task.get_mut(&id.locator()) {
+                left.retain(|follower| follower.number != self.number);
+                if left.is_empty() {
+                    followers.by_task.remove(&id.locator());
                 }
             }
         }

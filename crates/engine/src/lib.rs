@@ -14,11 +14,12 @@ mod upkeep;
 mod work;
 
 pub use clock::{Clock, SystemClock};
-pub use engine::Engine;
+pub use engine::{Engine, NodeSettings};
 pub use error::EngineError;
 pub use feed::{Feed, Following, News};
-pub use ops::Watch;
-pub use store::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError};
+pub use ops::{Submitted, Watch};
+pub use store::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, Stored};
 pub use work::{
-    AnswerTo, Answered, Ending, InlineCall, InlineEvent, Launch, Report, Runner, Work, sleep_until,
+    AnswerTo, Answered, Ending, InlineCall, InlineEvent, Launch, NotStopped, Report, Runner, Work,
+    sleep_until,
 };

@@ -123,9 +123,10 @@ impl GatewayBuilder {
         if self.upstreams.is_empty() {
             return Err(BuildError::NoUpstream);
         }
-        let yard = self.commands.map(Yard::open).transpose()?;
-        let engine = Engine::new(self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())));
-        let states = States::new(&engine)?;
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let engine = Engine::new(store, self.settings.node.clone())?;
+        let states = States::new(&engine).await?;
+        let yard = self.commands.map(|commands| Yard::open(commands, engine.is_shared())).transpose()?;
         let mut upstreams: Vec<Arc<Upstream>> = Vec::new();
         for mut spec in self.upstreams {
             if upstreams.iter().any(|upstream| upstream.name() == spec.name) {
@@ -150,7 +151,6 @@ impl GatewayBuilder {
         engine.start_upkeep();
         let gateway = Gateway::new(engine, upstreams, self.settings, states);
         if let Some(yard) = yard {
-            yard.disown_the_rest();
             gateway.keep_tidy(yard);
         }
         Ok(gateway)

@@ -150,10 +150,11 @@ impl Gateway {
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                if inner.upgrade().is_none_or(|inner| inner.engine.is_draining()) {
+                let Some(engine) = inner.upgrade().map(|inner| inner.engine.clone()) else { return };
+                if engine.is_draining() {
                     return;
                 }
-                yard.tidy().await;
+                yard.tidy(&engine).await;
             }
         });
     }
@@ -244,7 +245,7 @@ impl Gateway {
         let is_call = request.method == method::TOOLS_CALL;
         let is_command = is_call && target.upstream.is_command();
         let class = match target.policy.class {
-            _ if is_command => WorkClass::Live,
+            _ if is_command => WorkClass::External,
             Some(class) => class,
             None if is_call && target.facts.repeatable => WorkClass::Repeatable,
             None => WorkClass::Live,
@@ -260,6 +261,7 @@ impl Gateway {
             },
             work,
             class,
+            max_attempts: target.policy.max_attempts,
             lifetime: target.policy.lifetime,
             poll_interval: target.policy.poll_interval,
         })

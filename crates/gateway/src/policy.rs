@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use taskgate_client::transport::Link;
 use taskgate_client::transport::stdio::StdioCommand;
+use taskgate_engine::NodeSettings;
 use taskgate_task::{LifetimePolicy, WorkClass};
 
 use crate::upstream::CommandTool;
@@ -35,6 +36,9 @@ pub struct ToolPolicy {
     pub poll_interval: Duration,
     /// What happens to a running call when this process dies; `None` reads it from the tool's annotations.
     pub class: Option<WorkClass>,
+    /// How often work that may be started again is started in all, before it is given up. Work with checkpoints is
+    /// counted anew from each of them.
+    pub max_attempts: u32,
     /// What a host may tell its model at once when a call became a task.
     pub immediate_response: Option<String>,
 }
@@ -47,6 +51,7 @@ impl Default for ToolPolicy {
             lifetime: LifetimePolicy::default(),
             poll_interval: Duration::from_secs(1),
             class: None,
+            max_attempts: 5,
             immediate_response: None,
         }
     }
@@ -148,6 +153,8 @@ pub struct Settings {
     pub streams: StreamSettings,
     /// How long a shutdown waits for running work.
     pub drain_grace: Duration,
+    /// How this node lives among others that share its store.
+    pub node: NodeSettings,
 }
 
 impl Default for Settings {
@@ -165,6 +172,7 @@ impl Default for Settings {
             session_requests: 1000,
             streams: StreamSettings::default(),
             drain_grace: Duration::from_secs(10),
+            node: NodeSettings::default(),
         }
     }
 }

@@ -5,10 +5,12 @@
 //! A store reads a [`Task`], hands it a [`Step`], and writes the record and the [`Event`] of the
 //! resulting [`Change`] in one commit.
 
+mod class;
 mod event;
 mod id;
 mod input;
 mod lifetime;
+mod node;
 mod outcome;
 mod owner;
 mod payload;
@@ -17,14 +19,16 @@ mod step;
 mod task;
 mod time;
 
+pub use class::{WorkClass, pause_before};
 pub use event::{Event, Who};
 pub use id::{InvalidTaskId, TaskId};
 pub use input::{Inputs, Question, Round};
 pub use lifetime::{InvalidTtl, Lifetime, LifetimePolicy};
+pub use node::{Carrier, NodeId};
 pub use outcome::{Failure, Outcome};
 pub use owner::Owner;
 pub use payload::{InvalidPayload, Payload};
 pub use status::Status;
 pub use step::{Change, Refusal, Step};
-pub use task::{NewTask, Task, WorkClass};
+pub use task::{IdempotencyKey, NewTask, Task};
 pub use time::Timestamp;

@@ -1,16 +1,31 @@
-use crate::{Event, Failure, Outcome, Payload, Question, Round, Status, Task, Timestamp, Who, WorkClass};
+use std::time::Duration;
+
+use crate::{
+    Carrier, Event, Failure, NodeId, Outcome, Payload, Question, Round, Status, Task, Timestamp, Who,
+    WorkClass, pause_before,
+};
 
 /// A move somebody wants to make.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// A new attempt takes the work over (after a crash, or because a parked round is answered).
-    Begin,
+    /// A node takes up work that nobody carries: the next attempt, or the stopping of work whose task has ended.
+    Begin {
+        /// The node.
+        node: NodeId,
+    },
     /// The work says how it is getting on.
     Report {
         /// The attempt's fencing token.
         fence: u64,
         /// A line for people.
         message: String,
+    },
+    /// The work puts down what its next attempt needs.
+    Checkpoint {
+        /// The attempt's fencing token.
+        fence: u64,
+        /// It replaces what was put down before.
+        state: Payload,
     },
     /// The work has questions; all of them become visible at once.
     Ask {
@@ -42,7 +57,7 @@ pub enum Step {
     },
     /// The requestor wants it to stop.
     Cancel,
-    /// The attempt ended without an outcome.
+    /// The attempt ended without an outcome, and there will be no other.
     Fail {
         /// The attempt's fencing token.
         fence: u64,
@@ -50,6 +65,29 @@ pub enum Step {
         failure: Failure,
         /// A line for people.
         message: String,
+    },
+    /// The attempt ended without an outcome: whoever carried it died or lets go. The class decides what becomes of the task.
+    Lose {
+        /// The attempt's fencing token. It is of no use from here on, so a carrier that is not dead after all is refused.
+        fence: u64,
+        /// Why, for people.
+        message: String,
+        /// Spreads what was lost together; see [`pause_before`].
+        jitter: u8,
+    },
+    /// This node cannot do the work; another one, or this one later, may.
+    PutBack {
+        /// The attempt's fencing token.
+        fence: u64,
+        /// How long nobody needs to try.
+        pause: Duration,
+        /// Why, for people.
+        message: String,
+    },
+    /// The work of a task that has ended was stopped.
+    Stopped {
+        /// The fencing token of whoever stopped it.
+        fence: u64,
     },
     /// Upkeep looks whether time alone moves the task.
     Tick,
@@ -72,8 +110,6 @@ pub struct Change {
     pub asked: Vec<String>,
     /// How many answers had a key that is not open.
     pub ignored: usize,
-    /// Whether a new attempt must be started now.
-    pub start: bool,
     /// What a begun attempt continues from.
     pub round: Option<Round>,
 }
@@ -90,10 +126,15 @@ pub enum Refusal {
     /// Time alone moves nothing yet.
     #[error("nothing is due")]
     NotDue,
-    /// The work runs, or nothing says it may be started.
+    /// The work runs, waits, or must not be started yet.
     #[error("no attempt may begin now")]
     NotStartable,
 }
+
+/// The pause before the first repetition of work that asked nothing and only wants to be called again; it grows with
+/// each round, since such work may go on so until its run limit, but not at full speed.
+const ASKED_NOTHING: Duration = Duration::from_millis(50);
+const ASKED_NOTHING_AT_MOST: Duration = Duration::from_secs(10);
 
 impl Task {
     /// Makes `step` at `now`: the one place that says which moves are legal.
@@ -106,27 +147,19 @@ impl Task {
             answered: Vec::new(),
             asked: Vec::new(),
             ignored: 0,
-            start: false,
             round: None,
         };
         if self.status.is_terminal() {
-            return match step {
-                Step::Tick if now >= self.due_at() => {
-                    change.delete = true;
-                    Ok(change)
-                }
-                Step::Tick => Err(Refusal::NotDue),
-                // Late answers are acknowledged like unknown keys (SEP-2663, "SHOULD ignore").
-                Step::Answer { answers } => {
-                    change.ignored = answers.len();
-                    change.write = false;
-                    Ok(change)
-                }
-                _ => Err(Refusal::Terminal(self.status)),
-            };
+            self.step_after_end(&mut change, step, now)?;
+        } else {
+            self.step_before_end(&mut change, step, now)?;
         }
+        Ok(change)
+    }
+
+    fn step_before_end(&self, change: &mut Change, step: Step, now: Timestamp) -> Result<(), Refusal> {
         match step {
-            Step::Begin => self.begin(&mut change, now)?,
+            Step::Begin { node } => self.begin(change, node, now)?,
             Step::Report { fence, message } => {
                 self.check(fence)?;
                 let task = &mut change.task;
@@ -134,45 +167,42 @@ impl Task {
                 task.updated_at = now.max(task.updated_at);
                 task.version += 1;
             }
+            Step::Checkpoint { fence, state } => {
+                self.check(fence)?;
+                let task = &mut change.task;
+                task.checkpoint = Some(state);
+                // It has come further than any attempt before, so it is not the one that may be the last.
+                task.attempts = 1;
+                task.version += 1;
+            }
             Step::Ask { fence, questions, resume } => {
                 self.check(fence)?;
-                let why = format!("{} asked", questions.len());
-                change.asked = change.task.inputs.ask(questions, resume, now);
-                change.task.status_message = None;
-                let nothing = change.task.inputs.open().next().is_none();
-                // A round without questions only wants to be called again.
-                let to = if nothing { Status::Working } else { Status::InputRequired };
-                change.start = nothing && change.task.inputs.is_parked();
-                change.moved(self, to, Who::Runner, now, why);
+                self.ask(change, questions, resume, now);
             }
             Step::Answer { answers } => {
                 let (taken, ignored) = change.task.inputs.answer(answers);
                 change.ignored = ignored;
                 if taken.is_empty() {
                     change.write = false;
-                    return Ok(change);
+                    return Ok(());
                 }
                 let why = format!("{} answered", taken.len());
                 change.answered = taken;
                 let all = change.task.inputs.open().next().is_none();
-                let to = if all { Status::Working } else { Status::InputRequired };
-                change.start = all && change.task.inputs.is_parked();
-                change.moved(self, to, Who::Requestor, now, why);
+                if all && change.task.inputs.is_parked() {
+                    change.task.carrier = Carrier::Ready(now);
+                }
+                change.moved(self, open_or_working(all), Who::Requestor, now, why);
             }
             Step::Withdraw { fence, keys } => {
                 self.check(fence)?;
-                if self.inputs.is_parked() {
-                    // The attempt ended to ask: it is not there to take anything back.
-                    return Err(Refusal::StaleFence);
-                }
                 let closed = change.task.inputs.close(|key| keys.iter().any(|withdrawn| withdrawn == key));
                 if closed == 0 {
                     change.write = false;
-                    return Ok(change);
+                    return Ok(());
                 }
                 let none = change.task.inputs.open().next().is_none();
-                let to = if none { Status::Working } else { Status::InputRequired };
-                change.moved(self, to, Who::Runner, now, format!("{closed} withdrawn"));
+                change.moved(self, open_or_working(none), Who::Runner, now, format!("{closed} withdrawn"));
             }
             Step::Finish { fence, outcome } => {
                 self.check(fence)?;
@@ -189,6 +219,8 @@ impl Task {
                     Outcome::Error { summary, .. } => Some(summary.clone()),
                 };
                 change.task.outcome = Some(outcome);
+                // The work itself says that it is over: there is nothing left to stop.
+                change.task.checkpoint = None;
                 change.end(self, to, Who::Runner, now, why.to_owned());
             }
             Step::Cancel => {
@@ -196,37 +228,126 @@ impl Task {
                 change.end(self, Status::Cancelled, Who::Requestor, now, "cancelled by request".to_owned());
             }
             Step::Fail { fence, failure, message } => {
-                self.check(fence)?;
+                if fence != self.fence {
+                    return Err(Refusal::StaleFence);
+                }
                 change.fail(self, failure, message, now);
             }
-            Step::Tick => self.tick(&mut change, now)?,
+            Step::Lose { fence, message, jitter } => {
+                self.check(fence)?;
+                self.lose(change, message, jitter, now);
+            }
+            Step::PutBack { fence, pause, message } => {
+                self.check(fence)?;
+                let task = &mut change.task;
+                task.status_message = Some(message);
+                task.carrier = Carrier::Ready(now.after(pause));
+                task.inputs.close(|_| true);
+                change.moved(self, Status::Working, Who::Receiver, now, "put back".to_owned());
+            }
+            Step::Stopped { .. } => return Err(Refusal::StaleFence),
+            Step::Tick => self.tick(change, now)?,
         }
-        Ok(change)
+        Ok(())
     }
 
+    /// A terminal status is final. What may still move is who stops the work, and the deletion.
+    fn step_after_end(&self, change: &mut Change, step: Step, now: Timestamp) -> Result<(), Refusal> {
+        let task = &mut change.task;
+        match step {
+            Step::Tick if now >= self.due_at() => {
+                change.delete = true;
+                return Ok(());
+            }
+            Step::Tick => return Err(Refusal::NotDue),
+            // Late answers are acknowledged like unknown keys (SEP-2663, "SHOULD ignore").
+            Step::Answer { answers } => {
+                change.ignored = answers.len();
+                change.write = false;
+                return Ok(());
+            }
+            Step::Begin { node } if self.carrier.ready_at().is_some_and(|at| at <= now) => {
+                task.carrier = Carrier::Node(node);
+                task.fence += 1;
+            }
+            Step::Lose { fence, .. } if self.check(fence).is_ok() => {
+                task.carrier = Carrier::Ready(now);
+                task.fence += 1;
+            }
+            Step::PutBack { fence, pause, .. } if self.check(fence).is_ok() => {
+                task.carrier = Carrier::Ready(now.after(pause));
+            }
+            Step::Stopped { fence } if self.check(fence).is_ok() => {
+                task.carrier = Carrier::Nobody;
+                task.checkpoint = None;
+            }
+            _ => return Err(Refusal::Terminal(self.status)),
+        }
+        task.version += 1;
+        Ok(())
+    }
+
+    /// Whether the attempt under this token is the current one and under way.
     fn check(&self, fence: u64) -> Result<(), Refusal> {
-        if fence == self.fence { Ok(()) } else { Err(Refusal::StaleFence) }
+        if fence == self.fence && self.carrier.node().is_some() { Ok(()) } else { Err(Refusal::StaleFence) }
     }
 
-    fn begin(&self, change: &mut Change, now: Timestamp) -> Result<(), Refusal> {
+    fn begin(&self, change: &mut Change, node: NodeId, now: Timestamp) -> Result<(), Refusal> {
+        if self.carrier.ready_at().is_none_or(|at| at > now) {
+            return Err(Refusal::NotStartable);
+        }
         let task = &mut change.task;
         let why = if self.inputs.is_parked() {
             change.round = Some(self.inputs.round().ok_or(Refusal::NotStartable)?);
             // From here on the answers are used up: should this attempt die too, its class decides.
             task.inputs.unpark();
             "carried on with the answers"
-        } else if self.class == WorkClass::Repeatable {
-            task.attempts += 1;
-            // The questions of a dead attempt have nobody left to answer to.
-            task.inputs.unpark();
-            task.inputs.close(|_| true);
-            "started again"
         } else {
-            return Err(Refusal::NotStartable);
+            match self.class {
+                WorkClass::External => "taken up again",
+                WorkClass::Live | WorkClass::Repeatable | WorkClass::Resumable => {
+                    task.attempts += 1;
+                    if self.checkpoint.is_some() { "carried on from its checkpoint" } else { "started again" }
+                }
+            }
         };
         task.fence += 1;
-        change.moved(self, Status::Working, Who::Receiver, now, why.to_owned());
+        task.carrier = Carrier::Node(node);
+        change.moved(self, self.status, Who::Receiver, now, why.to_owned());
         Ok(())
+    }
+
+    fn ask(&self, change: &mut Change, questions: Vec<Question>, resume: Option<Payload>, now: Timestamp) {
+        let why = format!("{} asked", questions.len());
+        let parks = resume.is_some();
+        change.asked = change.task.inputs.ask(questions, resume, now);
+        change.task.status_message = None;
+        let nothing = change.task.inputs.open().next().is_none();
+        if parks {
+            let pause = (ASKED_NOTHING * change.task.inputs.rounds()).min(ASKED_NOTHING_AT_MOST);
+            change.task.carrier = if nothing { Carrier::Ready(now.after(pause)) } else { Carrier::Nobody };
+        }
+        // A round without questions only wants to be called again.
+        change.moved(self, open_or_working(nothing), Who::Runner, now, why);
+    }
+
+    fn lose(&self, change: &mut Change, message: String, jitter: u8, now: Timestamp) {
+        let pause = match self.class {
+            WorkClass::Live => return change.fail(self, Failure::Interrupted, message, now),
+            WorkClass::Repeatable | WorkClass::Resumable if self.attempts >= self.max_attempts => {
+                let message = format!("The work was interrupted {} times.", self.attempts);
+                return change.fail(self, Failure::Interrupted, message, now);
+            }
+            WorkClass::Repeatable | WorkClass::Resumable => pause_before(self.attempts + 1, jitter),
+            WorkClass::External => Duration::ZERO,
+        };
+        let task = &mut change.task;
+        task.carrier = Carrier::Ready(now.after(pause));
+        task.fence += 1;
+        // The questions of a dead attempt have nobody left to answer to.
+        task.inputs.close(|_| true);
+        task.status_message = Some(message.clone());
+        change.moved(self, Status::Working, Who::Receiver, now, message);
     }
 
     fn tick(&self, change: &mut Change, now: Timestamp) -> Result<(), Refusal> {
@@ -247,6 +368,10 @@ impl Task {
     }
 }
 
+fn open_or_working(nothing_open: bool) -> Status {
+    if nothing_open { Status::Working } else { Status::InputRequired }
+}
+
 impl Change {
     fn moved(&mut self, before: &Task, to: Status, who: Who, now: Timestamp, why: String) {
         let task = &mut self.task;
@@ -263,6 +388,12 @@ impl Change {
         task.ended_at = Some(ended);
         task.lifetime.ttl = ended.since(task.created_at).saturating_add(task.lifetime.retention);
         task.inputs.unpark();
+        // Work that has put down where it goes on does so until somebody stops it there.
+        task.carrier = match (&task.checkpoint, before.carrier) {
+            (None, _) => Carrier::Nobody,
+            (Some(_), Carrier::Node(node)) => Carrier::Node(node),
+            (Some(_), Carrier::Ready(_) | Carrier::Nobody) => Carrier::Ready(now),
+        };
     }
 
     fn fail(&mut self, before: &Task, failure: Failure, message: String, now: Timestamp) {

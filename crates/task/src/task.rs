@@ -1,30 +1,8 @@
 use std::time::Duration;
 
-use crate::{Failure, Inputs, Lifetime, Outcome, Owner, Payload, Status, TaskId, Timestamp};
-
-/// What happens to a task when the process that carries its work dies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WorkClass {
-    /// The work dies with its process; the task fails as interrupted.
-    Live,
-    /// The work may be run again from the start.
-    Repeatable,
-}
-
-impl WorkClass {
-    /// The word used in stores and configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            WorkClass::Live => "live",
-            WorkClass::Repeatable => "repeatable",
-        }
-    }
-
-    /// Reads [`WorkClass::as_str`] back.
-    pub fn from_word(word: &str) -> Option<WorkClass> {
-        [WorkClass::Live, WorkClass::Repeatable].into_iter().find(|class| class.as_str() == word)
-    }
-}
+use crate::{
+    Carrier, Failure, Inputs, Lifetime, NodeId, Outcome, Owner, Payload, Status, TaskId, Timestamp, WorkClass,
+};
 
 /// What a task is made from.
 #[derive(Debug, Clone)]
@@ -39,14 +17,34 @@ pub struct NewTask {
     pub work: Payload,
     /// What happens after a crash.
     pub class: WorkClass,
+    /// How often the work may be started in all, before it is given up.
+    pub max_attempts: u32,
+    /// The node that carries the first attempt.
+    pub node: NodeId,
+    /// Makes a repeated creation find the first one.
+    pub key: Option<IdempotencyKey>,
     /// The granted lifetime.
     pub lifetime: Lifetime,
     /// How often the requestor should look.
     pub poll_interval: Duration,
     /// A first status message.
     pub status_message: Option<String>,
+    /// What the work has put down already. It is in the first commit, so that no crash parts the task from its work.
+    pub checkpoint: Option<Payload>,
     /// When.
     pub created_at: Timestamp,
+}
+
+/// What a requestor sends along so that sending the same call again creates nothing new. It is unique for its owner
+/// and tool for as long as the task exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    /// The tool that is called.
+    pub tool: String,
+    /// The requestor's own key.
+    pub key: String,
+    /// A digest of what was asked for: the same key with another digest is a conflict.
+    pub digest: [u8; 32],
 }
 
 /// The record of a task: everything but the description of its work, which only a new attempt needs.
@@ -78,8 +76,14 @@ pub struct Task {
     pub version: u64,
     /// The fencing token of the current attempt. A write under another token is refused.
     pub fence: u64,
-    /// How many times the work was started from the beginning.
+    /// Who carries the current attempt.
+    pub carrier: Carrier,
+    /// How many times the work was started, counted anew from each checkpoint.
     pub attempts: u32,
+    /// How many times it may be started.
+    pub max_attempts: u32,
+    /// What the work has put down for its next attempt: how far it is, or where it goes on.
+    pub checkpoint: Option<Payload>,
     /// Questions and answers.
     pub inputs: Inputs,
     /// How the work ended, if it did.
@@ -105,18 +109,23 @@ impl Task {
             poll_interval: new.poll_interval,
             version: 1,
             fence: 1,
+            carrier: Carrier::Node(new.node),
             attempts: 1,
+            max_attempts: new.max_attempts,
+            checkpoint: new.checkpoint.clone(),
             inputs: Inputs::default(),
             outcome: None,
             failure: None,
         }
     }
 
-    /// When upkeep must look at this task next: for its run limit or ttl while it runs, to delete it afterwards.
+    /// When upkeep must look at this task next: for its run limit or ttl while it runs, to delete it afterwards. A task
+    /// whose work is still to be stopped is kept until that is done.
     pub fn due_at(&self) -> Timestamp {
-        match self.ended_at {
-            Some(ended) => ended.after(self.lifetime.retention),
-            None => self.lifetime.next_due(self.created_at),
+        match (self.ended_at, self.carrier) {
+            (Some(ended), Carrier::Nobody) => ended.after(self.lifetime.retention),
+            (Some(_), Carrier::Node(_) | Carrier::Ready(_)) => Timestamp::NEVER,
+            (None, _) => self.lifetime.next_due(self.created_at),
         }
     }
 }

@@ -11,17 +11,14 @@ impl Engine {
         id: TaskId,
         answers: Vec<(String, Payload)>,
     ) -> Result<usize, EngineError> {
-        self.get(owner, id)?;
+        self.get(owner, id).await?;
         let change = self.0.store.apply(id, Step::Answer { answers }, self.now()).await?;
         if change.ignored > 0 {
             tracing::info!(task = ?id, ignored = change.ignored, "answers to questions that are not open");
         }
-        if change.start {
-            // The next attempt outlives this request, which may be dropped at any moment.
-            let engine = self.clone();
-            tokio::spawn(async move { engine.begin(change.task).await });
-        } else if !change.answered.is_empty() {
+        if !change.answered.is_empty() {
             self.0.executor.answer(&id, change.answered);
+            self.begin_when_ready(&change.task);
         }
         Ok(change.ignored)
     }

@@ -6,11 +6,12 @@ impl Engine {
     /// Cancels a task: it is `cancelled` when this returns, and its work is being stopped.
     ///
     /// The record moves first, so a result that arrives a moment later is refused, whoever stops the work and however long
-    /// that takes. A task that has ended gives [`EngineError::Terminal`].
+    /// that takes. On another node, that node hears of it. A task that has ended gives [`EngineError::Terminal`].
     pub async fn cancel(&self, owner: &Owner, id: TaskId) -> Result<Task, EngineError> {
-        self.get(owner, id)?;
+        self.get(owner, id).await?;
         let change = self.0.store.apply(id, Step::Cancel, self.now()).await?;
         self.0.executor.stop(&id);
+        self.begin_when_ready(&change.task);
         Ok(change.task)
     }
 }

@@ -5,8 +5,8 @@ use crate::{Engine, EngineError};
 
 impl Engine {
     /// The owner's tasks after the locator `after`, oldest first, at most `limit`; expired ones are left out.
-    pub fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Result<Page, EngineError> {
-        let mut page = self.0.store.list(owner, after, limit)?;
+    pub async fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Result<Page, EngineError> {
+        let mut page = self.0.store.list(owner, after, limit).await?;
         page.tasks.retain(|task| !self.is_expired(task));
         Ok(page)
     }

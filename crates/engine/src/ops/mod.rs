@@ -4,7 +4,9 @@ mod answer;
 mod cancel;
 mod get;
 mod list;
+mod submit;
 mod wait;
 mod watch;
 
+pub use submit::Submitted;
 pub use watch::Watch;

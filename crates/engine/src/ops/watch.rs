@@ -13,9 +13,9 @@ pub struct Watch {
 
 impl Engine {
     /// Follows a task of this owner. Nothing that is committed after this call is missed.
-    pub fn watch(&self, owner: &Owner, id: TaskId) -> Result<Watch, EngineError> {
+    pub async fn watch(&self, owner: &Owner, id: TaskId) -> Result<Watch, EngineError> {
         let following = self.0.store.feed().follow([id]);
-        let current = Arc::new(self.get(owner, id)?);
+        let current = Arc::new(self.get(owner, id).await?);
         Ok(Watch { following, current })
     }
 }

@@ -2,11 +2,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map::Entry};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, ready};
+use futures_util::future::ready;
 use parking_lot::Mutex;
-use taskgate_task::{Change, Event, NewTask, Outcome, Owner, Payload, Step, Task, TaskId, Timestamp};
+use taskgate_task::{
+    Change, Event, IdempotencyKey, NewTask, NodeId, Outcome, Owner, Payload, Step, Task, TaskId, Timestamp,
+};
+use tokio::sync::mpsc;
 
-use super::{Page, Store, StoreError, creation};
+use super::{Heard, Node, Page, Store, StoreError, Stored, creation, is_work_wanted};
 use crate::{Feed, News};
 
 /// Tasks in memory: for tests, and for those who say that a restart may forget everything.
@@ -14,133 +17,260 @@ use crate::{Feed, News};
 /// It obeys the same contract as the stores on disk, except that nothing survives the process. Clones share
 /// the tasks.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryStore(Arc<Inner>);
-
-#[derive(Debug, Default)]
-struct Inner {
-    tables: Mutex<Tables>,
+pub struct MemoryStore {
+    tables: Arc<Mutex<Tables>>,
     feed: Feed,
+    /// Which of the nodes that share the tables this one is; 0 if there can be no other.
+    number: usize,
 }
 
 #[derive(Debug, Default)]
 struct Tables {
     tasks: BTreeMap<i64, Kept>,
     due: BTreeSet<(Timestamp, i64)>,
+    ready: BTreeSet<(Timestamp, i64)>,
+    carried: BTreeSet<(NodeId, i64)>,
+    keys: HashMap<(Owner, String, String), (TaskId, [u8; 32])>,
+    nodes: BTreeMap<NodeId, Node>,
     secrets: HashMap<String, [u8; 32]>,
+    sharers: usize,
+    listeners: Vec<(usize, mpsc::UnboundedSender<Heard>)>,
 }
 
 #[derive(Debug)]
 struct Kept {
     task: Task,
     work: Option<Payload>,
+    key: Option<IdempotencyKey>,
     events: Vec<Event>,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// An empty store of one node.
     pub fn new() -> Self {
         MemoryStore::default()
     }
 
+    /// An empty store that several nodes share, for tests of that; see [`MemoryStore::another`].
+    pub fn shared() -> Self {
+        MemoryStore::default().another()
+    }
+
+    /// The same tables as another node sees them: with a feed of its own, and told of what the others do.
+    pub fn another(&self) -> Self {
+        let mut tables = self.tables.lock();
+        tables.sharers += 1;
+        MemoryStore { tables: self.tables.clone(), feed: Feed::new(), number: tables.sharers }
+    }
+
     fn create_now(&self, new: NewTask) -> Result<Task, StoreError> {
-        let mut tables = self.0.tables.lock();
+        let mut guard = self.tables.lock();
+        let tables = &mut *guard;
         let task = Task::create(&new);
+        if let Some(key) = &new.key
+            && let Some((id, digest)) = tables.keys.get(&scope(&task.owner, key))
+        {
+            return Err(StoreError::KeyTaken { id: *id, same: *digest == key.digest });
+        }
         let Entry::Vacant(place) = tables.tasks.entry(task.id.locator()) else {
             return Err(StoreError::IdTaken);
         };
-        place.insert(Kept { task: task.clone(), work: Some(new.work), events: vec![creation(&task)] });
-        tables.due.insert((task.due_at(), task.id.locator()));
+        if let Some(key) = &new.key {
+            tables.keys.insert(scope(&task.owner, key), (task.id, key.digest));
+        }
+        let events = vec![creation(&task)];
+        place.insert(Kept { task: task.clone(), work: Some(new.work), key: new.key, events });
+        tables.index(&task);
         // News must go out in the order of the writes, so the lock is still held here and below.
-        self.0.feed.publish(&News::Changed(Arc::new(task.clone())));
+        self.tell(tables, News::Changed(Arc::new(task.clone())));
         Ok(task)
     }
 
     fn apply_now(&self, id: TaskId, step: Step, now: Timestamp) -> Result<Change, StoreError> {
-        let mut guard = self.0.tables.lock();
+        let mut guard = self.tables.lock();
         let tables = &mut *guard;
         let kept = find_mut(&mut tables.tasks, id).ok_or(StoreError::NotFound)?;
-        let due = (kept.task.due_at(), id.locator());
-        let change = kept.task.step(step, now)?;
+        let before = kept.task.clone();
+        let change = before.step(step, now)?;
         if change.delete {
+            let key = kept.key.take();
             tables.tasks.remove(&id.locator());
-            tables.due.remove(&due);
-            self.0.feed.publish(&News::Deleted(id));
+            tables.forget(&before);
+            if let Some(key) = key {
+                tables.keys.remove(&scope(&before.owner, &key));
+            }
+            self.tell(tables, News::Deleted(id));
         } else if change.write {
             kept.task = change.task.clone();
-            if kept.task.status.is_terminal() {
+            if !is_work_wanted(&kept.task) {
                 kept.work = None;
             }
             kept.events.extend(change.event.clone());
-            tables.due.remove(&due);
-            tables.due.insert((change.task.due_at(), id.locator()));
-            self.0.feed.publish(&News::Changed(Arc::new(change.task.clone())));
+            tables.forget(&before);
+            tables.index(&change.task);
+            self.tell(tables, News::Changed(Arc::new(change.task.clone())));
         }
         Ok(change)
     }
 
+    fn tell(&self, tables: &mut Tables, news: News) {
+        self.feed.publish(&news);
+        let locator = news.id().locator();
+        tables.listeners.retain(|(number, listener)| {
+            *number == self.number || listener.send(Heard::Changed(vec![locator])).is_ok()
+        });
+    }
+
     fn read<T>(&self, id: TaskId, read: impl FnOnce(&Kept) -> T) -> Option<T> {
-        let tables = self.0.tables.lock();
+        let tables = self.tables.lock();
         tables.tasks.get(&id.locator()).filter(|kept| id.has_secret(&kept.task.id.secret())).map(read)
     }
 }
 
+impl Tables {
+    fn index(&mut self, task: &Task) {
+        let locator = task.id.locator();
+        self.due.insert((task.due_at(), locator));
+        self.ready.extend(task.carrier.ready_at().map(|at| (at, locator)));
+        self.carried.extend(task.carrier.node().map(|node| (node, locator)));
+    }
+
+    fn forget(&mut self, task: &Task) {
+        let locator = task.id.locator();
+        self.due.remove(&(task.due_at(), locator));
+        if let Some(at) = task.carrier.ready_at() {
+            self.ready.remove(&(at, locator));
+        }
+        if let Some(node) = task.carrier.node() {
+            self.carried.remove(&(node, locator));
+        }
+    }
+
+    fn records<'a>(&self, locators: impl Iterator<Item = &'a i64>) -> Vec<Task> {
+        locators.filter_map(|locator| self.tasks.get(locator)).map(|kept| kept.task.clone()).collect()
+    }
+}
+
 impl Store for MemoryStore {
-    fn create(&self, new: NewTask) -> BoxFuture<'static, Result<Task, StoreError>> {
-        Box::pin(ready(self.create_now(new)))
+    fn create(&self, new: NewTask) -> Stored<Task> {
+        now(self.create_now(new))
     }
 
-    fn apply(
-        &self,
-        id: TaskId,
-        step: Step,
-        now: Timestamp,
-    ) -> BoxFuture<'static, Result<Change, StoreError>> {
-        Box::pin(ready(self.apply_now(id, step, now)))
+    fn apply(&self, id: TaskId, step: Step, at: Timestamp) -> Stored<Change> {
+        now(self.apply_now(id, step, at))
     }
 
-    fn get(&self, id: TaskId) -> Result<Option<Task>, StoreError> {
-        Ok(self.read(id, |kept| kept.task.clone()))
+    fn get(&self, id: TaskId) -> Stored<Option<Task>> {
+        now(Ok(self.read(id, |kept| kept.task.clone())))
     }
 
-    fn work(&self, id: TaskId) -> Result<Option<Payload>, StoreError> {
-        Ok(self.read(id, |kept| kept.work.clone()).flatten())
+    fn work(&self, id: TaskId) -> Stored<Option<Payload>> {
+        now(Ok(self.read(id, |kept| kept.work.clone()).flatten()))
     }
 
-    fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Result<Page, StoreError> {
-        let tables = self.0.tables.lock();
+    fn keyed(&self, owner: &Owner, key: &IdempotencyKey) -> Stored<Option<(TaskId, bool)>> {
+        let tables = self.tables.lock();
+        let kept = tables.keys.get(&scope(owner, key));
+        now(Ok(kept.map(|(id, digest)| (*id, *digest == key.digest))))
+    }
+
+    fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Stored<Page> {
+        let tables = self.tables.lock();
         let mine = tables.tasks.range((Excluded(after.unwrap_or(0)), Unbounded));
         let mine = mine.map(|(_, kept)| &kept.task).filter(|task| task.owner == *owner);
         let mut tasks: Vec<Task> = mine.take(limit.saturating_add(1)).map(without_body).collect();
         let more = tasks.len() > limit;
         tasks.truncate(limit);
-        Ok(Page { next: if more { tasks.last().map(|task| task.id.locator()) } else { None }, tasks })
+        now(Ok(Page { next: if more { tasks.last().map(|task| task.id.locator()) } else { None }, tasks }))
     }
 
-    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<TaskId>, StoreError> {
-        let tables = self.0.tables.lock();
-        let due = tables.due.iter().take_while(|(at, _)| *at <= now).take(limit);
-        Ok(due.filter_map(|(_, locator)| tables.tasks.get(locator)).map(|kept| kept.task.id).collect())
+    fn due(&self, at: Timestamp, limit: usize) -> Stored<Vec<TaskId>> {
+        let tables = self.tables.lock();
+        let due = tables.due.iter().take_while(|(due, _)| *due <= at).take(limit);
+        now(Ok(due.filter_map(|(_, locator)| tables.tasks.get(locator)).map(|kept| kept.task.id).collect()))
     }
 
-    fn open(&self, after: i64, limit: usize) -> Result<Vec<Task>, StoreError> {
-        let tables = self.0.tables.lock();
-        let open = tables.tasks.range((Excluded(after), Unbounded)).map(|(_, kept)| &kept.task);
-        Ok(open.filter(|task| !task.status.is_terminal()).take(limit).cloned().collect())
+    fn ready(&self, at: Timestamp, limit: usize) -> Stored<Vec<Task>> {
+        let tables = self.tables.lock();
+        let ready = tables.ready.iter().take_while(|(ready, _)| *ready <= at).take(limit);
+        now(Ok(tables.records(ready.map(|(_, locator)| locator)).iter().map(without_body).collect()))
     }
 
-    fn events(&self, id: TaskId) -> Result<Vec<Event>, StoreError> {
-        Ok(self.read(id, |kept| kept.events.clone()).unwrap_or_default())
+    fn orphans(&self, limit: usize) -> Stored<Vec<Task>> {
+        let tables = self.tables.lock();
+        let orphans = tables.carried.iter().filter(|(node, _)| !tables.nodes.contains_key(node)).take(limit);
+        now(Ok(tables.records(orphans.map(|(_, locator)| locator)).iter().map(without_body).collect()))
     }
 
-    fn secret(&self, name: &str) -> Result<[u8; 32], StoreError> {
+    fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>> {
+        let versions = ids.into_iter().filter_map(|id| Some((id, self.read(id, |kept| kept.task.version)?)));
+        now(Ok(versions.collect()))
+    }
+
+    fn events(&self, id: TaskId) -> Stored<Vec<Event>> {
+        now(Ok(self.read(id, |kept| kept.events.clone()).unwrap_or_default()))
+    }
+
+    fn secret(&self, name: &str) -> Stored<[u8; 32]> {
         let mut fresh = [0; 32];
-        getrandom::fill(&mut fresh).map_err(|error| StoreError::Failed(error.to_string()))?;
-        Ok(*self.0.tables.lock().secrets.entry(name.to_owned()).or_insert(fresh))
+        if let Err(error) = getrandom::fill(&mut fresh) {
+            return now(Err(StoreError::Failed(error.to_string())));
+        }
+        now(Ok(*self.tables.lock().secrets.entry(name.to_owned()).or_insert(fresh)))
+    }
+
+    fn join(&self, node: Node) -> Stored<()> {
+        let mut tables = self.tables.lock();
+        if self.number == 0 {
+            tables.nodes.clear();
+        }
+        tables.nodes.insert(node.id, node);
+        now(Ok(()))
+    }
+
+    fn renew(&self, node: NodeId, until: Timestamp) -> Stored<bool> {
+        let mut tables = self.tables.lock();
+        let known = tables.nodes.get_mut(&node).map(|node| node.lease_until = until);
+        now(Ok(known.is_some()))
+    }
+
+    fn leave(&self, node: NodeId) -> Stored<()> {
+        self.tables.lock().nodes.remove(&node);
+        now(Ok(()))
+    }
+
+    fn bury(&self, node: NodeId, at: Timestamp) -> Stored<bool> {
+        let mut tables = self.tables.lock();
+        let dead = tables.nodes.get(&node).is_some_and(|node| node.lease_until <= at);
+        if dead {
+            tables.nodes.remove(&node);
+        }
+        now(Ok(dead))
+    }
+
+    fn nodes(&self) -> Stored<Vec<Node>> {
+        now(Ok(self.tables.lock().nodes.values().cloned().collect()))
     }
 
     fn feed(&self) -> &Feed {
-        &self.0.feed
+        &self.feed
     }
+
+    fn others(&self) -> Option<mpsc::UnboundedReceiver<Heard>> {
+        (self.number > 0).then(|| {
+            let (listener, heard) = mpsc::unbounded_channel();
+            self.tables.lock().listeners.push((self.number, listener));
+            heard
+        })
+    }
+}
+
+fn now<T: Send + 'static>(done: Result<T, StoreError>) -> Stored<T> {
+    Box::pin(ready(done))
+}
+
+fn scope(owner: &Owner, key: &IdempotencyKey) -> (Owner, String, String) {
+    (owner.clone(), key.tool.clone(), key.key.clone())
 }
 
 fn find_mut(tasks: &mut BTreeMap<i64, Kept>, id: TaskId) -> Option<&mut Kept> {

@@ -1,13 +1,19 @@
-//! Where tasks are kept. One trait, few methods; every implementation passes the same conformance suite.
+//! Where tasks are kept. One trait; every implementation passes the same conformance suite.
 
 pub mod conformance;
 mod memory;
 mod sqlite;
 
-use futures_util::future::BoxFuture;
-use taskgate_task::{Change, Event, NewTask, Owner, Payload, Refusal, Step, Task, TaskId, Timestamp, Who};
+use std::sync::Arc;
 
-use crate::Feed;
+use futures_util::future::BoxFuture;
+use taskgate_task::{
+    Change, Event, IdempotencyKey, NewTask, NodeId, Owner, Payload, Refusal, Step, Task, TaskId, Timestamp,
+    Who,
+};
+use tokio::sync::mpsc;
+
+use crate::{Clock, Feed, SystemClock};
 
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteOptions, SqliteStore};
@@ -24,6 +30,14 @@ pub enum StoreError {
     /// A task with this id exists already; the caller makes a new id and tries again.
     #[error("this id is taken")]
     IdTaken,
+    /// The owner has a task with this idempotency key.
+    #[error("the idempotency key is taken")]
+    KeyTaken {
+        /// That task.
+        id: TaskId,
+        /// Whether it was created for the same call, by the digest in the key.
+        same: bool,
+    },
     /// The store itself failed: the disk is full, the file is damaged, the connection is gone.
     #[error("the store failed: {0}")]
     Failed(String),
@@ -38,44 +52,105 @@ pub struct Page {
     pub next: Option<i64>,
 }
 
+/// A node as the store knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its id.
+    pub id: NodeId,
+    /// For people: where it runs.
+    pub name: String,
+    /// When it joined.
+    pub joined_at: Timestamp,
+    /// Until when it holds what it carries; renewed by its heartbeats.
+    pub lease_until: Timestamp,
+}
+
+/// What other nodes did to a shared store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// The tasks at these locators have changed.
+    Changed(Vec<i64>),
+    /// Changes may have been missed.
+    Gap,
+}
+
+/// What a store gives back: it may be there at once, or arrive over a network.
+pub type Stored<T> = BoxFuture<'static, Result<T, StoreError>>;
+
 /// Where tasks are kept.
 ///
 /// Every write is one commit of the new record and its event, durable before the future resolves, and
 /// published to [`Store::feed`] after that commit even if the caller has gone away. Dropping a returned future
-/// does not take the write back. Writes started from one thread, one after the other, are applied in that order,
-/// even when the first one's future has not been polled yet: the write is enqueued when the method is called.
+/// does not take the write back. Writes to one task started from one thread, one after the other, are applied in that
+/// order, even when the first one's future has not been polled yet: the write is enqueued when the method is called.
+///
+/// A store is *exclusive* if one process alone can have it open, and *shared* otherwise ([`Store::others`]).
 pub trait Store: Send + Sync + 'static {
     /// Keeps a new task.
-    fn create(&self, new: NewTask) -> BoxFuture<'static, Result<Task, StoreError>>;
+    fn create(&self, new: NewTask) -> Stored<Task>;
 
     /// Reads the record, makes the step with [`Task::step`], and writes what it led to, all in one transaction.
-    fn apply(&self, id: TaskId, step: Step, now: Timestamp)
-    -> BoxFuture<'static, Result<Change, StoreError>>;
+    fn apply(&self, id: TaskId, step: Step, now: Timestamp) -> Stored<Change>;
 
     /// The record with its outcome. Does not look at owners or at time.
-    fn get(&self, id: TaskId) -> Result<Option<Task>, StoreError>;
+    fn get(&self, id: TaskId) -> Stored<Option<Task>>;
 
-    /// The description of the work, as given at the creation; `None` once the task has ended, so that what a caller
-    /// sent is not kept longer than it is of use.
-    fn work(&self, id: TaskId) -> Result<Option<Payload>, StoreError>;
+    /// The description of the work, as given at the creation; `None` once the task has ended and nothing of its work is
+    /// left to be stopped, so that what a caller sent is not kept longer than it is of use.
+    fn work(&self, id: TaskId) -> Stored<Option<Payload>>;
+
+    /// The owner's task with this key and tool, and whether it was created for the same call.
+    fn keyed(&self, owner: &Owner, key: &IdempotencyKey) -> Stored<Option<(TaskId, bool)>>;
 
     /// The owner's tasks after the locator `after`, oldest first, at most `limit`.
-    fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Result<Page, StoreError>;
+    fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Stored<Page>;
 
     /// Ids of tasks whose [`Task::due_at`] is at or before `now`, earliest first, at most `limit`.
-    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<TaskId>, StoreError>;
+    fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<TaskId>>;
 
-    /// Records of tasks that are not terminal, with locators above `after`, ascending, at most `limit`.
-    fn open(&self, after: i64, limit: usize) -> Result<Vec<Task>, StoreError>;
+    /// Records of tasks that nobody carries and that are ready to be begun at `now`, earliest first, at most `limit`.
+    fn ready(&self, now: Timestamp, limit: usize) -> Stored<Vec<Task>>;
+
+    /// Records of tasks carried by a node that has not joined, has left or was buried; at most `limit`.
+    fn orphans(&self, limit: usize) -> Stored<Vec<Task>>;
+
+    /// The version of each of these tasks that there is, in no order.
+    fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>>;
 
     /// The events of a task, oldest first.
-    fn events(&self, id: TaskId) -> Result<Vec<Event>, StoreError>;
+    fn events(&self, id: TaskId) -> Stored<Vec<Event>>;
 
     /// A secret of this store, made on first use and kept for ever; `name` says what for.
-    fn secret(&self, name: &str) -> Result<[u8; 32], StoreError>;
+    fn secret(&self, name: &str) -> Stored<[u8; 32]>;
 
-    /// Where committed changes are published.
+    /// A node begins to carry work. In an exclusive store every node before it is dead.
+    fn join(&self, node: Node) -> Stored<()>;
+
+    /// A heartbeat: the node's lease lasts until then. `false` if it has been buried: it holds nothing any more.
+    fn renew(&self, node: NodeId, until: Timestamp) -> Stored<bool>;
+
+    /// A node carries nothing any more and goes.
+    fn leave(&self, node: NodeId) -> Stored<()>;
+
+    /// Declares a node dead, if its lease is over at `now`: what it carried is orphaned. `false` if it is not, or is gone.
+    fn bury(&self, node: NodeId, now: Timestamp) -> Stored<bool>;
+
+    /// The nodes that have joined.
+    fn nodes(&self) -> Stored<Vec<Node>>;
+
+    /// Where committed changes of this process are published. Whoever listens to [`Store::others`] publishes theirs.
     fn feed(&self) -> &Feed;
+
+    /// What other nodes do, from now on. `None` if there can be no other node. It only makes things faster: what it
+    /// does not tell is found by looking at [`Store::versions`].
+    fn others(&self) -> Option<mpsc::UnboundedReceiver<Heard>> {
+        None
+    }
+
+    /// The time that all nodes of this store share.
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(SystemClock)
+    }
 }
 
 /// The first event of a task, written with its record.
@@ -88,4 +163,9 @@ fn creation(task: &Task) -> Event {
         to: task.status,
         why: "created".to_owned(),
     }
+}
+
+/// Whether the description of the work can still be wanted.
+fn is_work_wanted(task: &Task) -> bool {
+    !task.status.is_terminal() || task.carrier != taskgate_task::Carrier::Nobody
 }

@@ -1,20 +1,23 @@
 //! Work in the hands of a test, a store with moods, and a clock that stands still until it is moved.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use taskgate_task::{
-    Change, Event, LifetimePolicy, NewTask, Outcome, Owner, Payload, Question, Step, Task, TaskId, Timestamp,
-    WorkClass,
+    Change, Event, IdempotencyKey, LifetimePolicy, NewTask, NodeId, Outcome, Owner, Payload, Question, Step,
+    Task, TaskId, Timestamp, WorkClass,
 };
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::store::Page;
-use crate::{Clock, Ending, Engine, Feed, Launch, MemoryStore, Report, Runner, Store, StoreError, Work};
+use crate::store::{Heard, Node, Page, Stored};
+use crate::{
+    Clock, Ending, Engine, Feed, Launch, MemoryStore, NodeSettings, NotStopped, Report, Runner, Store,
+    StoreError, Work,
+};
 
 /// A clock that goes with tokio's, so that pausing one pauses both.
 struct TokioClock(Instant);
@@ -36,6 +39,9 @@ pub struct Run {
 struct Script {
     runs: mpsc::UnboundedSender<Run>,
     stopped: Arc<AtomicUsize>,
+    /// The work that was stopped where it went on.
+    stops: Mutex<Vec<Work>>,
+    refuses_to_stop: Mutex<usize>,
 }
 
 struct Stopped(Option<Arc<AtomicUsize>>);
@@ -67,6 +73,16 @@ impl Runner for Script {
             ending
         })
     }
+
+    fn stop(&self, work: Work) -> BoxFuture<'static, Result<(), NotStopped>> {
+        let mut refusals = self.refuses_to_stop.lock();
+        if *refusals > 0 {
+            *refusals -= 1;
+            return Box::pin(std::future::ready(Err(NotStopped("not yet".to_owned()))));
+        }
+        self.stops.lock().push(work);
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// A memory store that can be slow to answer, or broken for a while.
@@ -75,12 +91,30 @@ pub struct Moody {
     store: MemoryStore,
     pub broken: AtomicUsize,
     pub slow: Mutex<Option<Duration>>,
+    /// Cut off from a shared store: nothing gets there, and nothing is heard.
+    pub away: AtomicBool,
+    /// Not told of what others do.
+    pub deaf: AtomicBool,
+}
+
+impl Moody {
+    /// A store that several nodes share, as one of them sees it.
+    pub fn over(store: MemoryStore) -> Arc<Moody> {
+        Arc::new(Moody { store, ..Moody::default() })
+    }
+
+    fn reach<T: Send + 'static>(&self, ask: impl FnOnce(&MemoryStore) -> Stored<T>) -> Stored<T> {
+        if self.away.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(StoreError::Failed("out of reach".to_owned()))));
+        }
+        ask(&self.store)
+    }
 }
 
 impl Store for Arc<Moody> {
-    fn create(&self, new: NewTask) -> BoxFuture<'static, Result<Task, StoreError>> {
+    fn create(&self, new: NewTask) -> Stored<Task> {
         // Enqueued by the call, committed later: as on disk.
-        let (created, slow) = (self.store.create(new), *self.slow.lock());
+        let (created, slow) = (self.reach(|store| store.create(new)), *self.slow.lock());
         Box::pin(async move {
             if let Some(slow) = slow {
                 sleep(slow).await;
@@ -89,49 +123,90 @@ impl Store for Arc<Moody> {
         })
     }
 
-    fn apply(
-        &self,
-        id: TaskId,
-        step: Step,
-        now: Timestamp,
-    ) -> BoxFuture<'static, Result<Change, StoreError>> {
+    fn apply(&self, id: TaskId, step: Step, now: Timestamp) -> Stored<Change> {
         let broken = self.broken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if broken.is_ok() {
             return Box::pin(std::future::ready(Err(StoreError::Failed("the disk is full".to_owned()))));
         }
-        self.store.apply(id, step, now)
+        self.reach(|store| store.apply(id, step, now))
     }
 
-    fn get(&self, id: TaskId) -> Result<Option<Task>, StoreError> {
-        self.store.get(id)
+    fn get(&self, id: TaskId) -> Stored<Option<Task>> {
+        self.reach(|store| store.get(id))
     }
 
-    fn work(&self, id: TaskId) -> Result<Option<Payload>, StoreError> {
-        self.store.work(id)
+    fn work(&self, id: TaskId) -> Stored<Option<Payload>> {
+        self.reach(|store| store.work(id))
     }
 
-    fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Result<Page, StoreError> {
-        self.store.list(owner, after, limit)
+    fn keyed(&self, owner: &Owner, key: &IdempotencyKey) -> Stored<Option<(TaskId, bool)>> {
+        self.reach(|store| store.keyed(owner, key))
     }
 
-    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<TaskId>, StoreError> {
-        self.store.due(now, limit)
+    fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Stored<Page> {
+        self.reach(|store| store.list(owner, after, limit))
     }
 
-    fn open(&self, after: i64, limit: usize) -> Result<Vec<Task>, StoreError> {
-        self.store.open(after, limit)
+    fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<TaskId>> {
+        self.reach(|store| store.due(now, limit))
     }
 
-    fn events(&self, id: TaskId) -> Result<Vec<Event>, StoreError> {
-        self.store.events(id)
+    fn ready(&self, now: Timestamp, limit: usize) -> Stored<Vec<Task>> {
+        self.reach(|store| store.ready(now, limit))
     }
 
-    fn secret(&self, name: &str) -> Result<[u8; 32], StoreError> {
-        self.store.secret(name)
+    fn orphans(&self, limit: usize) -> Stored<Vec<Task>> {
+        self.reach(|store| store.orphans(limit))
+    }
+
+    fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>> {
+        self.reach(|store| store.versions(ids))
+    }
+
+    fn events(&self, id: TaskId) -> Stored<Vec<Event>> {
+        self.reach(|store| store.events(id))
+    }
+
+    fn secret(&self, name: &str) -> Stored<[u8; 32]> {
+        self.reach(|store| store.secret(name))
+    }
+
+    fn join(&self, node: Node) -> Stored<()> {
+        self.reach(|store| store.join(node))
+    }
+
+    fn renew(&self, node: NodeId, until: Timestamp) -> Stored<bool> {
+        self.reach(|store| store.renew(node, until))
+    }
+
+    fn leave(&self, node: NodeId) -> Stored<()> {
+        self.reach(|store| store.leave(node))
+    }
+
+    fn bury(&self, node: NodeId, now: Timestamp) -> Stored<bool> {
+        self.reach(|store| store.bury(node, now))
+    }
+
+    fn nodes(&self) -> Stored<Vec<Node>> {
+        self.reach(|store| store.nodes())
     }
 
     fn feed(&self) -> &Feed {
         self.store.feed()
+    }
+
+    fn others(&self) -> Option<mpsc::UnboundedReceiver<Heard>> {
+        let (mut all, store) = (self.store.others()?, self.clone());
+        let (teller, heard) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(told) = all.recv().await {
+                let is_cut = store.deaf.load(Ordering::SeqCst) || store.away.load(Ordering::SeqCst);
+                if !is_cut && teller.send(told).is_err() {
+                    return;
+                }
+            }
+        });
+        Some(heard)
     }
 }
 
@@ -145,19 +220,49 @@ pub struct Bench {
 
 impl Bench {
     pub fn new() -> Bench {
+        Bench::over(Arc::default())
+    }
+
+    /// A node on this store.
+    pub fn over(store: Arc<Moody>) -> Bench {
         let (runs, taken) = mpsc::unbounded_channel();
-        let script = Arc::new(Script { runs, stopped: Arc::default() });
-        let (store, clock) = (Arc::<Moody>::default(), Arc::new(TokioClock(Instant::now())));
-        let engine = Engine::with_clock(Arc::new(store.clone()), clock.clone());
-        engine.add_runner("script", script.clone());
+        let script = Arc::new(Script {
+            runs,
+            stopped: Arc::default(),
+            stops: Mutex::default(),
+            refuses_to_stop: Mutex::default(),
+        });
+        let clock = Arc::new(TokioClock(Instant::now()));
+        let engine = engine(&store, &script, &clock);
         Bench { engine, store, script, runs: taken, clock }
     }
 
     /// Another process on the same store.
     pub fn restarted(&self) -> Engine {
-        let engine = Engine::with_clock(Arc::new(self.store.clone()), self.clock.clone());
-        engine.add_runner("script", self.script.clone());
-        engine
+        engine(&self.store, &self.script, &self.clock)
+    }
+
+    /// Another node on the same shared store, with work and tests of its own and the same clock.
+    pub fn another(&self) -> Bench {
+        let mut bench = Bench::over(Moody::over(self.store.store.another()));
+        bench.clock = self.clock.clone();
+        bench.engine = engine(&bench.store, &bench.script, &bench.clock);
+        bench
+    }
+
+    /// Knows another runner from now on.
+    pub fn know(&self, runner: &str) {
+        self.engine.add_runner(runner, self.script.clone());
+    }
+
+    /// The work that was stopped where it went on.
+    pub fn stops(&self) -> Vec<Work> {
+        self.script.stops.lock().clone()
+    }
+
+    /// The next attempts to stop work fail.
+    pub fn refuse_to_stop(&self, times: usize) {
+        *self.script.refuses_to_stop.lock() = times;
     }
 
     pub fn launch(&self) -> Launch {
@@ -167,6 +272,7 @@ impl Bench {
             with: self.script.clone(),
             work: json("{\"do\":1}"),
             class: WorkClass::Live,
+            max_attempts: 5,
             lifetime: LifetimePolicy::default(),
             poll_interval: Duration::from_secs(1),
         }
@@ -183,13 +289,25 @@ impl Bench {
         self.runs.recv().await.expect("a run")
     }
 
-    pub fn get(&self, task: &Task) -> Task {
-        self.engine.get(&task.owner, task.id).expect("a task")
+    pub async fn get(&self, task: &Task) -> Task {
+        self.engine.get(&task.owner, task.id).await.expect("a task")
     }
 
     pub fn stopped(&self) -> usize {
         self.script.stopped.load(Ordering::SeqCst)
     }
+}
+
+fn engine(store: &Arc<Moody>, script: &Arc<Script>, clock: &Arc<TokioClock>) -> Engine {
+    let settings = NodeSettings {
+        name: "test".to_owned(),
+        lease: Duration::from_secs(15),
+        heartbeat: Duration::from_secs(5),
+        poll: Duration::from_secs(2),
+    };
+    let engine = Engine::with_clock(Arc::new(store.clone()), settings, clock.clone()).expect("an engine");
+    engine.add_runner("script", script.clone());
+    engine
 }
 
 pub fn json(text: &str) -> Payload {

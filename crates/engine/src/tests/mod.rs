@@ -1,6 +1,8 @@
 //! The engine's verbs with work that does as it is told, in time that stands still until it is moved.
 
 mod bench;
+mod checkpoint;
+mod nodes;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,7 +27,7 @@ async fn a_run_becomes_a_task_while_it_runs_and_is_not_started_again() {
     assert_eq!(task.status_message.as_deref(), Some("unheard"));
     run.report.progress(Some("after".to_owned()), json("{}"));
     settle().await;
-    assert_eq!(bench.get(&task).status_message.as_deref(), Some("after"));
+    assert_eq!(bench.get(&task).await.status_message.as_deref(), Some("after"));
     run.end.send(result("{\"x\":1.0}")).expect("heard");
     let ended = bench.engine.wait(&Owner::local(), task.id).await.expect("ended");
     assert!(matches!(ended.outcome, Some(Outcome::Result { body, .. }) if body.as_str() == "{\"x\":1.0}"));
@@ -54,7 +56,7 @@ async fn a_creation_nobody_waited_for_is_cancelled() {
     settle().await;
     creation.abort();
     settle().await;
-    let tasks = bench.store.list(&Owner::local(), None, 10).expect("listed").tasks;
+    let tasks = bench.store.list(&Owner::local(), None, 10).await.expect("listed").tasks;
     assert_eq!(tasks.iter().map(|task| task.status).collect::<Vec<_>>(), [Status::Cancelled]);
     assert_eq!((bench.engine.carried(), bench.stopped()), (0, 1));
 }
@@ -69,7 +71,7 @@ async fn the_first_end_is_the_only_one() {
     let _ = run.end.send(result("{}"));
     run.report.progress(Some("late".to_owned()), json("{}"));
     settle().await;
-    assert_eq!(bench.get(&task), cancelled);
+    assert_eq!(bench.get(&task).await, cancelled);
     let again = bench.engine.cancel(&task.owner, task.id).await;
     assert!(matches!(again, Err(EngineError::Terminal(Status::Cancelled))));
     assert!(run.report.ask(vec![question("q")]).await.is_err());
@@ -88,7 +90,7 @@ async fn the_run_limit_is_absolute() {
     for n in 0..3 {
         sleep(Duration::from_secs(3)).await;
         run.report.progress(Some(n.to_string()), json("{}"));
-        assert_eq!(bench.get(&task).status, Status::Working);
+        assert_eq!(bench.get(&task).await.status, Status::Working);
     }
     sleep(Duration::from_millis(1001)).await;
     let failed = waiter.await.expect("no panic").expect("ended");
@@ -105,16 +107,16 @@ async fn the_idle_limit_counts_silence_only() {
     let (task, run) = bench.task(launch).await;
     let answers = run.report.ask(vec![question("q")]).await.expect("asked");
     sleep(Duration::from_secs(3600)).await;
-    assert_eq!(bench.get(&task).status, Status::InputRequired);
+    assert_eq!(bench.get(&task).await.status, Status::InputRequired);
     let ignored = bench.engine.answer(&task.owner, task.id, vec![("q".to_owned(), json("{}"))]).await;
     assert_eq!(ignored.expect("answered"), 0);
     for answer in answers {
         assert_eq!(answer.await.expect("an answer"), Ok(json("{}")));
     }
     sleep(Duration::from_millis(3900)).await;
-    assert_eq!(bench.get(&task).status, Status::Working);
+    assert_eq!(bench.get(&task).await.status, Status::Working);
     sleep(Duration::from_millis(4200)).await;
-    let failed = bench.get(&task);
+    let failed = bench.get(&task).await;
     assert_eq!((failed.status, failed.failure), (Status::Failed, Some(Failure::IdleLimit)));
 }
 
@@ -127,23 +129,23 @@ async fn a_wait_is_no_silence_and_ends_with_the_run_limit() {
         launch.lifetime.run_limit = Duration::from_secs(1000);
         launch.lifetime.idle_limit = Some(Duration::from_secs(4));
         let (task, run) = bench.task(launch).await;
-        let line = |bench: &Bench| bench.get(&task).status_message.expect("a line");
+        let line = async |bench: &Bench| bench.get(&task).await.status_message.expect("a line");
         run.report.progress(Some("before".to_owned()), json("{}"));
         run.report.wait("waiting".to_owned());
         settle().await;
-        assert_eq!(line(&bench), "waiting");
+        assert_eq!(line(&bench).await, "waiting");
         sleep(Duration::from_secs(900)).await;
-        assert_eq!(bench.get(&task).status, Status::Working);
+        assert_eq!(bench.get(&task).await.status, Status::Working);
         let (limit, left) = if comes { (Failure::IdleLimit, 4) } else { (Failure::RunLimit, 100) };
         if comes {
             run.report.go_on("there".to_owned());
             settle().await;
-            assert_eq!(line(&bench), "there");
+            assert_eq!(line(&bench).await, "there");
         }
         sleep(Duration::from_millis(left * 1000 - 100)).await;
-        assert_eq!(bench.get(&task).status, Status::Working);
+        assert_eq!(bench.get(&task).await.status, Status::Working);
         sleep(Duration::from_millis(200)).await;
-        assert_eq!(bench.get(&task).failure, Some(limit));
+        assert_eq!(bench.get(&task).await.failure, Some(limit));
     }
 }
 
@@ -169,12 +171,12 @@ async fn answers_reach_the_work_by_key() {
     let mut bench = Bench::new();
     let (task, run) = bench.task(bench.launch()).await;
     let answers = run.report.ask(vec![question("a"), question("b"), question("a")]).await.expect("asked");
-    let open: Vec<String> = bench.get(&task).inputs.open().map(|asked| asked.key.clone()).collect();
+    let open: Vec<String> = bench.get(&task).await.inputs.open().map(|asked| asked.key.clone()).collect();
     assert_eq!(open, ["a", "b", "a~2"]);
     let answer = |key: &str, text: &str| (key.to_owned(), json(text));
     let some = vec![answer("b", "{\"n\":2}"), answer("b", "{\"n\":9}"), answer("x", "{}")];
     assert_eq!(bench.engine.answer(&task.owner, task.id, some).await.expect("answered"), 2);
-    assert_eq!(bench.get(&task).status, Status::InputRequired);
+    assert_eq!(bench.get(&task).await.status, Status::InputRequired);
     let rest = vec![answer("a~2", "{\"n\":3}"), answer("a", "{\"n\":1}")];
     assert_eq!(bench.engine.answer(&task.owner, task.id, rest).await.expect("answered"), 0);
     let mut got = Vec::new();
@@ -182,7 +184,7 @@ async fn answers_reach_the_work_by_key() {
         got.push(receiver.await.expect("an answer").expect("no error").as_str().to_owned());
     }
     assert_eq!(got, ["{\"n\":1}", "{\"n\":2}", "{\"n\":3}"]);
-    assert_eq!(bench.get(&task).status, Status::Working);
+    assert_eq!(bench.get(&task).await.status, Status::Working);
     let foreign = bench.engine.answer(&Owner::anonymous(), task.id, Vec::new()).await;
     assert!(matches!(foreign, Err(EngineError::NotFound)));
 }
@@ -197,22 +199,22 @@ async fn questions_are_taken_back_by_dropping_their_receivers() {
     let mut answers = run.report.ask(vec![question("a"), question("b")]).await.expect("asked");
     drop(answers.remove(0));
     run.report.take_back().await.expect("taken back");
-    let left = bench.get(&task);
+    let left = bench.get(&task).await;
     assert_eq!(left.inputs.open().map(|asked| asked.key.as_str()).collect::<Vec<_>>(), ["b"]);
     assert_eq!(left.status, Status::InputRequired);
     // Nothing more is dropped, so nothing moves.
     run.report.take_back().await.expect("nothing");
-    assert_eq!(bench.get(&task), left);
+    assert_eq!(bench.get(&task).await, left);
     sleep(Duration::from_secs(3600)).await;
     drop(answers);
     run.report.take_back().await.expect("taken back");
-    assert_eq!(bench.get(&task).status, Status::Working);
+    assert_eq!(bench.get(&task).await.status, Status::Working);
     let late = ["a", "b"].map(|key| (key.to_owned(), json("{}"))).to_vec();
     assert_eq!(bench.engine.answer(&task.owner, task.id, late).await.expect("ignored"), 2);
     sleep(Duration::from_millis(3900)).await;
-    assert_eq!(bench.get(&task).status, Status::Working);
+    assert_eq!(bench.get(&task).await.status, Status::Working);
     sleep(Duration::from_millis(200)).await;
-    assert_eq!(bench.get(&task).failure, Some(Failure::IdleLimit));
+    assert_eq!(bench.get(&task).await.failure, Some(Failure::IdleLimit));
 }
 
 /// A call that becomes a task brings no question along that was taken back before.
@@ -230,7 +232,7 @@ async fn a_question_taken_back_unseen_is_none_of_the_task() {
     run.report.take_back().await.expect("taken back");
     let task = call.become_task(None).await.expect("created");
     settle().await;
-    let task = bench.get(&task);
+    let task = bench.get(&task).await;
     assert_eq!((task.status, task.inputs.open().count()), (Status::Working, 0));
 }
 
@@ -249,7 +251,7 @@ async fn unseen_questions_move_to_the_task() {
     let mut unseen = run.report.ask(vec![question("unseen")]).await.expect("asked");
     let task = call.become_task(None).await.expect("created");
     settle().await;
-    assert_eq!(bench.get(&task).status, Status::InputRequired);
+    assert_eq!(bench.get(&task).await.status, Status::InputRequired);
     bench
         .engine
         .answer(&task.owner, task.id, vec![("unseen".to_owned(), json("{\"n\":1}"))])
@@ -265,11 +267,11 @@ async fn parked_work_waits_for_all_its_answers() {
     let (task, run) = bench.task(bench.launch()).await;
     run.end.send(asked(&["a", "b"], "\"state\"")).expect("heard");
     settle().await;
-    assert_eq!((bench.get(&task).status, bench.engine.carried()), (Status::InputRequired, 0));
+    assert_eq!((bench.get(&task).await.status, bench.engine.carried()), (Status::InputRequired, 0));
     let answer = |key: &str| vec![(key.to_owned(), json(&format!("{{\"k\":\"{key}\"}}")))];
     bench.engine.answer(&task.owner, task.id, answer("b")).await.expect("answered");
     let engine = bench.restarted();
-    assert_eq!(engine.rescue().await.expect("rescued"), 1);
+    assert_eq!(engine.rescue().await.expect("rescued"), 0);
     settle().await;
     assert!(bench.runs.try_recv().is_err());
     engine.answer(&task.owner, task.id, answer("a")).await.expect("answered");
@@ -278,7 +280,7 @@ async fn parked_work_waits_for_all_its_answers() {
     assert_eq!(round.state, json("\"state\""));
     assert_eq!(round.answers.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     // The answers are there but their attempt dies before it begins: the next process carries on with them.
-    assert_eq!(bench.get(&task).status, Status::Working);
+    assert_eq!(bench.get(&task).await.status, Status::Working);
     run.end.send(asked(&["a"], "null")).expect("heard");
     settle().await;
     engine.answer(&task.owner, task.id, answer("a~2")).await.expect("answered");
@@ -301,11 +303,12 @@ async fn a_restart_decides_once_for_each_task() {
     let mut engine = bench.restarted();
     assert_eq!(engine.rescue().await.expect("rescued"), 4);
     for task in [&live, &asking] {
-        assert_eq!(bench.get(task).failure, Some(Failure::Interrupted));
+        assert_eq!(bench.get(task).await.failure, Some(Failure::Interrupted));
     }
-    assert_eq!(bench.get(&orphan).failure, Some(Failure::NoRunner));
     let run = bench.run().await;
-    assert_eq!((run.work.attempt, bench.get(&again).attempts), (2, 2));
+    assert_eq!((run.work.attempt, bench.get(&again).await.attempts), (2, 2));
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(bench.get(&orphan).await.failure, Some(Failure::NoRunner));
     // An attempt of the dead process is fenced off.
     asking_run.report.progress(Some("ghost".to_owned()), json("{}"));
     for attempt in 3..=5 {
@@ -315,7 +318,7 @@ async fn a_restart_decides_once_for_each_task() {
     }
     engine = bench.restarted();
     engine.rescue().await.expect("rescued");
-    let given_up = bench.get(&again);
+    let given_up = bench.get(&again).await;
     assert_eq!(given_up.failure, Some(Failure::Interrupted));
     assert!(given_up.status_message.expect("words").contains("5 times"));
     drop(run);
@@ -337,9 +340,9 @@ async fn a_drain_waits_and_hands_over() {
     let since = Instant::now();
     draining.await.expect("no panic");
     assert_eq!(since.elapsed().as_secs(), 9);
-    assert_eq!(bench.get(&soon).status, Status::Completed);
-    assert_eq!(bench.get(&live).failure, Some(Failure::Interrupted));
-    assert_eq!(bench.get(&again).status, Status::Working);
+    assert_eq!(bench.get(&soon).await.status, Status::Completed);
+    assert_eq!(bench.get(&live).await.failure, Some(Failure::Interrupted));
+    assert_eq!(bench.get(&again).await.status, Status::Working);
     assert_eq!((bench.engine.carried(), bench.stopped()), (0, 2));
 
     let mut bench = Bench::new();
@@ -369,7 +372,7 @@ async fn answers_during_a_drain_are_for_the_next_process() {
     settle().await;
     assert!(bench.runs.try_recv().is_err());
     let engine = bench.restarted();
-    assert_eq!(engine.rescue().await.expect("rescued"), 1);
+    assert_eq!(engine.rescue().await.expect("rescued"), 0);
     let run = bench.run().await;
     assert_eq!(run.work.round.expect("a round").answers.len(), 1);
     run.end.send(result("{}")).expect("heard");
@@ -384,7 +387,7 @@ async fn an_outcome_is_written_as_soon_as_the_store_works_again() {
     bench.store.broken.store(20, Ordering::SeqCst);
     run.end.send(result("{}")).expect("heard");
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(bench.get(&task).status, Status::Working);
+    assert_eq!(bench.get(&task).await.status, Status::Working);
     let ended = bench.engine.wait(&task.owner, task.id).await.expect("ended");
     assert_eq!(ended.status, Status::Completed);
 }
@@ -402,18 +405,18 @@ async fn time_alone_grows_fails_and_deletes() {
     let run = bench.run().await;
     assert_eq!(task.lifetime.ttl, Duration::from_secs(2));
     sleep(Duration::from_secs(50)).await;
-    let grown = bench.get(&task);
+    let grown = bench.get(&task).await;
     assert!(grown.lifetime.ttl > Duration::from_secs(50) && grown.updated_at > task.updated_at, "{grown:?}");
     run.end.send(result("{}")).expect("heard");
     settle().await;
-    let mut watch = bench.engine.watch(&task.owner, task.id).expect("watched");
+    let mut watch = bench.engine.watch(&task.owner, task.id).await.expect("watched");
     sleep(Duration::from_millis(1990)).await;
-    assert_eq!(bench.get(&task).status, Status::Completed);
+    assert_eq!(bench.get(&task).await.status, Status::Completed);
     sleep(Duration::from_millis(15)).await;
-    assert!(matches!(bench.engine.get(&task.owner, task.id), Err(EngineError::NotFound)));
-    assert!(bench.engine.list(&task.owner, None, 10).expect("listed").tasks.is_empty());
+    assert!(matches!(bench.engine.get(&task.owner, task.id).await, Err(EngineError::NotFound)));
+    assert!(bench.engine.list(&task.owner, None, 10).await.expect("listed").tasks.is_empty());
     assert!(matches!(watch.changed().await, Err(EngineError::NotFound)));
-    assert!(bench.store.get(task.id).expect("read").is_none());
+    assert!(bench.store.get(task.id).await.expect("read").is_none());
     // Upkeep ends with the engine.
     let Bench { engine, .. } = bench;
     drop((engine, run.report, watch));
@@ -426,10 +429,10 @@ async fn what_is_someone_elses_does_not_exist() {
     let mut bench = Bench::new();
     let (task, _run) = bench.task(bench.launch()).await;
     let other = Owner::named("other");
-    assert!(matches!(bench.engine.get(&other, task.id), Err(EngineError::NotFound)));
+    assert!(matches!(bench.engine.get(&other, task.id).await, Err(EngineError::NotFound)));
     assert!(matches!(bench.engine.cancel(&other, task.id).await, Err(EngineError::NotFound)));
     assert!(matches!(bench.engine.wait(&other, task.id).await, Err(EngineError::NotFound)));
-    assert!(bench.engine.watch(&other, task.id).is_err());
-    assert!(bench.engine.list(&other, None, 10).expect("listed").tasks.is_empty());
-    assert_eq!(bench.get(&task).status, Status::Working);
+    assert!(bench.engine.watch(&other, task.id).await.is_err());
+    assert!(bench.engine.list(&other, None, 10).await.expect("listed").tasks.is_empty());
+    assert_eq!(bench.get(&task).await.status, Status::Working);
 }

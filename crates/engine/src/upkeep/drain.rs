@@ -1,29 +1,37 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use taskgate_task::{Failure, Step, WorkClass};
+use futures_util::future::join_all;
 
 use crate::Engine;
+
+/// How long the last writes may take.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Ends the process's work in good order: starts nothing new, lets what runs finish within `grace`,
     /// calls that are no tasks included, then hands over
-    /// the rest as the crash rules say. Work that may be repeated stays open for the next process, other work fails
-    /// as interrupted.
+    /// the rest as the classes of the work say. Work that goes on elsewhere goes on; work that may be repeated or resumed
+    /// is there for another node, or the next process; other work fails as interrupted.
     pub async fn drain(&self, grace: Duration) {
         self.0.draining.store(true, Ordering::Relaxed);
-        if tokio::time::timeout(grace, self.0.executor.quiet()).await.is_ok() {
-            return;
+        if tokio::time::timeout(grace, self.0.executor.quiet()).await.is_err() {
+            let handed_over = self.0.executor.ids().into_iter().map(|(id, fence)| async move {
+                let message = "The work was interrupted: the gateway was shut down.";
+                if let Err(error) = self.lose(id, fence, message).await {
+                    tracing::warn!(task = ?id, %error, "could not hand over a task; it is taken over later");
+                }
+                self.0.executor.stop(&id);
+            });
+            let _ = tokio::time::timeout(LAST_WRITES, join_all(handed_over)).await;
+            // What could not be written in time is stopped as well.
+            self.0.executor.stop_all();
+            let _ = tokio::time::timeout(LAST_WRITES, self.0.executor.idle()).await;
         }
-        for (id, fence) in self.0.executor.ids() {
-            if let Ok(Some(task)) = self.0.store.get(id)
-                && task.class == WorkClass::Live
-            {
-                let message = "The work was interrupted: the gateway was shut down.".to_owned();
-                self.settle(id, Step::Fail { fence, failure: Failure::Interrupted, message }).await;
-            }
-            self.0.executor.stop(&id);
+        if self.0.is_shared
+            && let Ok(Err(error)) = tokio::time::timeout(LAST_WRITES, self.0.store.leave(self.node())).await
+        {
+            tracing::warn!(%error, "could not take leave; others notice when the lease is over");
         }
-        let _ = tokio::time::timeout(Duration::from_secs(5), self.0.executor.idle()).await;
     }
 }

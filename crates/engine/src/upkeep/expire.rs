@@ -13,7 +13,7 @@ impl Engine {
     pub async fn expire_due(&self) {
         loop {
             let now = self.now();
-            let due = match self.0.store.due(now, BATCH) {
+            let due = match self.0.store.due(now, BATCH).await {
                 Ok(due) => due,
                 Err(error) => {
                     tracing::error!(%error, "upkeep cannot read what is due");
@@ -28,6 +28,7 @@ impl Engine {
                             // Expiry is an event: the work is stopped by whoever carries it.
                             if change.task.status.is_terminal() {
                                 self.0.executor.stop(&id);
+                                self.begin_when_ready(&change.task);
                             }
                             1
                         }

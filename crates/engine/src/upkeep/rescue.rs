@@ -1,33 +1,72 @@
-use futures_util::StreamExt;
-use futures_util::stream;
-use taskgate_task::{Status, Task};
+use futures_util::{StreamExt, stream};
+use taskgate_task::Task;
 
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, StoreError};
 
+/// How many tasks one pass takes.
 const BATCH: usize = 256;
 
 impl Engine {
-    /// Gives every task that an earlier process left unfinished its one decision: carried on with its answers, started
-    /// again if it may be repeated, left waiting for its answers if nothing ran, failed as interrupted otherwise.
+    /// Joins the store and gives every task that a dead process left unfinished its one decision: carried on with its
+    /// answers or from its checkpoint, started again if it may be repeated, left waiting for its answers if nothing ran, failed
+    /// as interrupted otherwise.
     ///
-    /// Call it once at the start, after all runners are added and before anyone is served. Returns how many
-    /// tasks there were.
+    /// Call it once at the start, after all runners are added and before anyone is served. Returns how many orphans
+    /// there were.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Store`] if the store cannot be read or written.
     pub async fn rescue(&self) -> Result<usize, EngineError> {
-        let mut after = 0;
+        self.join().await?;
         let mut count = 0;
         loop {
-            let open = self.0.store.open(after, BATCH)?;
-            let Some(last) = open.last() else { return Ok(count) };
-            after = last.id.locator();
-            count += open.len();
-            stream::iter(open).for_each_concurrent(BATCH, |task| self.rescue_one(task)).await;
+            let orphans = self.0.store.orphans(BATCH).await?;
+            if orphans.is_empty() {
+                break;
+            }
+            count += orphans.len();
+            self.adopt(orphans).await?;
+        }
+        self.try_begin_ready().await?;
+        Ok(count)
+    }
+
+    /// Takes over what dead nodes carried, bounded per pass.
+    pub(crate) async fn take_over(&self) {
+        if self.is_draining() {
+            return;
+        }
+        let adopted = match self.0.store.orphans(BATCH).await {
+            Ok(orphans) => self.adopt(orphans).await,
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = adopted {
+            tracing::error!(%error, "cannot take over the work of dead nodes; trying again");
         }
     }
 
-    async fn rescue_one(&self, task: Task) {
-        let waits = task.status == Status::InputRequired && task.inputs.is_parked();
-        if !waits {
-            self.begin(task).await;
+    async fn adopt(&self, orphans: Vec<Task>) -> Result<(), EngineError> {
+        let adopted = stream::iter(orphans).map(|task| async move {
+            self.lose(task.id, task.fence, "The work was interrupted: the process that carried it ended.")
+                .await
+        });
+        adopted.buffer_unordered(BATCH).fold(Ok(()), |all, one| async move { all.and(one) }).await
+    }
+
+    /// Begins what nobody carries and is ready, bounded per pass.
+    pub(crate) async fn begin_ready(&self) {
+        if let Err(error) = self.try_begin_ready().await {
+            tracing::error!(%error, "upkeep cannot read what is ready");
         }
+    }
+
+    async fn try_begin_ready(&self) -> Result<(), StoreError> {
+        if self.is_draining() {
+            return Ok(());
+        }
+        let ready = self.0.store.ready(self.now(), BATCH).await?;
+        stream::iter(ready).for_each_concurrent(BATCH, |task| self.begin(task)).await;
+        Ok(())
     }
 }

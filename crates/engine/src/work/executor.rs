@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use taskgate_task::{Failure, Lifetime, Payload, Question, Refusal, Step, Task, TaskId, WorkClass};
+use taskgate_task::{Change, Failure, Lifetime, Payload, Question, Step, Task, TaskId};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::{Answered, Ending, Report, Work};
+use super::begin::jitter;
+use super::{Answered, Ending, Report};
 use crate::{Engine, EngineError, StoreError};
 
 /// The attempts this process carries.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
-    carried: Mutex<HashMap<TaskId, Arc<Carried>>>,
+    /// By locator, which is what other nodes tell.
+    carried: Mutex<HashMap<i64, Arc<Carried>>>,
     inline: AtomicUsize,
     changed: Notify,
 }
@@ -41,6 +43,7 @@ impl Drop for Counted {
 /// One attempt in this process.
 #[derive(Debug)]
 struct Carried {
+    id: TaskId,
     fence: u64,
     stop: Notify,
     answers: Mutex<Answers>,
@@ -87,7 +90,7 @@ impl Executor {
 
     /// The tasks carried at the moment.
     pub(crate) fn ids(&self) -> Vec<(TaskId, u64)> {
-        self.carried.lock().iter().map(|(id, carried)| (*id, carried.fence)).collect()
+        self.carried.lock().values().map(|carried| (carried.id, carried.fence)).collect()
     }
 
     /// Resolves when nothing is carried.
@@ -110,16 +113,56 @@ impl Executor {
         }
     }
 
+    /// Those of `among` that are carried.
+    pub(crate) fn among(&self, among: &[i64]) -> Vec<TaskId> {
+        let carried = self.carried.lock();
+        let carried = among.iter().filter_map(|locator| carried.get(locator));
+        carried.map(|carried| carried.id).collect()
+    }
+
+    /// Stops everything.
+    pub(crate) fn stop_all(&self) {
+        for carried in self.carried.lock().values() {
+            carried.stop.notify_one();
+        }
+    }
+
+    /// What another node has made of a task: stops its work if it has ended or is carried elsewhere now, and hands over
+    /// the answers that were given there.
+    pub(crate) fn heard(&self, task: &Task) {
+        let Some(carried) = self.find(&task.id) else { return };
+        if task.status.is_terminal() || task.fence != carried.fence {
+            carried.stop.notify_one();
+            return;
+        }
+        let mut answers = carried.answers.lock();
+        if answers.waiting.is_empty() {
+            return;
+        }
+        for asked in task.inputs.all() {
+            if let Some(answer) = &asked.answer
+                && let Some(reply) = answers.waiting.remove(&asked.key)
+            {
+                carried.report.alive();
+                let _ = reply.send(Ok(answer.clone()));
+            }
+        }
+    }
+
+    fn find(&self, id: &TaskId) -> Option<Arc<Carried>> {
+        self.carried.lock().get(&id.locator()).filter(|carried| carried.id == *id).cloned()
+    }
+
     /// Stops the work of a task, if this process carries it.
     pub(crate) fn stop(&self, id: &TaskId) {
-        if let Some(carried) = self.carried.lock().get(id) {
+        if let Some(carried) = self.find(id) {
             carried.stop.notify_one();
         }
     }
 
     /// Hands answers to the work, if this process carries it.
     pub(crate) fn answer(&self, id: &TaskId, answered: Vec<(String, Payload)>) {
-        let Some(carried) = self.carried.lock().get(id).cloned() else { return };
+        let Some(carried) = self.find(id) else { return };
         // From here on silence is the work's own again.
         carried.report.alive();
         let mut answers = carried.answers.lock();
@@ -136,7 +179,7 @@ impl Executor {
     }
 
     fn expect(&self, id: &TaskId, keys: Vec<String>, replies: Vec<oneshot::Sender<Answered>>) {
-        let Some(carried) = self.carried.lock().get(id).cloned() else { return };
+        let Some(carried) = self.find(id) else { return };
         let mut answers = carried.answers.lock();
         for (key, reply) in keys.into_iter().zip(replies) {
             match answers.early.remove(&key) {
@@ -152,30 +195,30 @@ impl Executor {
 
     /// The questions whose answers the work no longer waits for.
     fn taken_back(&self, id: &TaskId) -> Vec<String> {
-        let Some(carried) = self.carried.lock().get(id).cloned() else { return Vec::new() };
+        let Some(carried) = self.find(id) else { return Vec::new() };
         let answers = carried.answers.lock();
         let closed = answers.waiting.iter().filter(|(_, reply)| reply.is_closed());
         closed.map(|(key, _)| key.clone()).collect()
     }
 
     fn forget(&self, id: &TaskId, keys: &[String]) {
-        let Some(carried) = self.carried.lock().get(id).cloned() else { return };
+        let Some(carried) = self.find(id) else { return };
         // From here on silence is the work's own again.
         carried.report.alive();
         carried.answers.lock().waiting.retain(|key, _| !keys.contains(key));
     }
 
     fn enter(&self, id: TaskId, fence: u64, report: Report) -> Arc<Carried> {
-        let carried = Arc::new(Carried { fence, stop: Notify::new(), answers: Mutex::default(), report });
-        self.carried.lock().insert(id, carried.clone());
+        let carried = Arc::new(Carried { id, fence, stop: Notify::new(), answers: Mutex::default(), report });
+        self.carried.lock().insert(id.locator(), carried.clone());
         carried
     }
 
     /// Leaves the table, unless a newer attempt has taken the place.
     fn leave(&self, id: TaskId, carried: &Arc<Carried>) {
         let mut table = self.carried.lock();
-        if table.get(&id).is_some_and(|current| Arc::ptr_eq(current, carried)) {
-            table.remove(&id);
+        if table.get(&id.locator()).is_some_and(|current| Arc::ptr_eq(current, carried)) {
+            table.remove(&id.locator());
         }
         drop(table);
         self.changed.notify_waiters();
@@ -196,9 +239,9 @@ impl Engine {
         let engine = self.clone();
         tokio::spawn(async move {
             let leave = Leave { engine: &engine, id, carried: &carried };
-            let ended = engine.watch_over(&carried, fence, lifetime, run, report).await;
-            if let Some(step) = ended {
-                engine.write_end(id, step, leave).await;
+            match engine.watch_over(&carried, fence, lifetime, run, report).await {
+                Some(step) => engine.write_end(id, step, leave).await,
+                None => engine.was_stopped(id, fence).await,
             }
         });
         Attempt { engine: self.clone(), id, kept: false }
@@ -222,6 +265,8 @@ impl Engine {
                 ending = &mut run => return Some(match ending {
                     Ending::Finished(outcome) => Step::Finish { fence, outcome },
                     Ending::Asked { questions, state, .. } => Step::Ask { fence, questions, resume: Some(state) },
+                    Ending::Lost { message } => Step::Lose { fence, message, jitter: jitter() },
+                    Ending::PutBack { pause, message } => Step::PutBack { fence, pause, message },
                 }),
                 () = carried.stop.notified() => return None,
                 () = &mut run_limit => {
@@ -248,31 +293,48 @@ impl Engine {
         }
     }
 
-    /// Writes how an attempt ended, for as long as it takes: the outcome exists nowhere else.
+    /// The run was stopped because somebody else has moved the task. If it has ended, work that goes on elsewhere is stopped
+    /// there too.
+    async fn was_stopped(&self, id: TaskId, fence: u64) {
+        match self.0.store.get(id).await {
+            Ok(Some(task))
+                if task.status.is_terminal() && task.fence == fence && task.carrier.node().is_some() =>
+            {
+                self.stop_ended(task).await;
+            }
+            Ok(_) => {}
+            // It is found again as the work of a dead node, when this one has gone.
+            Err(error) => {
+                tracing::warn!(task = ?id, %error, "cannot see whether stopped work goes on elsewhere")
+            }
+        }
+    }
+
+    /// Writes how an attempt ended.
     async fn write_end(&self, id: TaskId, step: Step, leave: Leave<'_>) {
+        let Some(change) = self.insist(id, step).await else { return };
+        drop(leave);
+        self.begin_when_ready(&change.task);
+        if change.task.status.is_terminal() && change.task.carrier.node().is_some() {
+            self.stop_ended(change.task).await;
+        }
+    }
+
+    /// Makes a step of the work for as long as it takes: what it says exists nowhere else. `None` if it is refused.
+    pub(crate) async fn insist(&self, id: TaskId, step: Step) -> Option<Change> {
         let mut pause = Duration::from_millis(50);
         loop {
             match self.0.store.apply(id, step.clone(), self.now()).await {
-                Ok(change) => {
-                    drop(leave);
-                    if change.start {
-                        // Work that asks nothing and only wants to be called again may do so for ever, until its run limit,
-                        // but not at full speed.
-                        let pause = ASKED_NOTHING * change.task.inputs.rounds();
-                        tokio::time::sleep(pause.min(Duration::from_secs(10))).await;
-                        self.begin(change.task).await;
-                    }
-                    return;
-                }
+                Ok(change) => return Some(change),
                 Err(StoreError::Failed(reason)) => {
-                    tracing::error!(task = ?id, %reason, "cannot store how a task ended; trying again");
+                    tracing::error!(task = ?id, %reason, "cannot store what became of an attempt; trying again");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(5));
                 }
                 Err(other) => {
                     // Somebody else was first: a cancel, an expiry, a newer attempt. That is no fault.
                     tracing::debug!(task = ?id, %other, "late end of an attempt");
-                    return;
+                    return None;
                 }
             }
         }
@@ -303,66 +365,8 @@ impl Engine {
         self.0.executor.forget(&id, &keys);
         Ok(())
     }
-
-    /// Starts a new attempt of a task: from its answers if they are all there, from the beginning if it may be repeated.
-    ///
-    /// A process that is shutting down begins nothing; the next one finds the task as it is.
-    pub(crate) async fn begin(&self, task: Task) {
-        if self.is_draining() {
-            return;
-        }
-        let fail =
-            |failure, message: &str| Step::Fail { fence: task.fence, failure, message: message.to_owned() };
-        let Some(runner) = self.runner(&task.runner) else {
-            let message = format!("No runner named {:?} is configured any more.", task.runner);
-            self.settle(task.id, fail(Failure::NoRunner, &message)).await;
-            return;
-        };
-        if task.class == WorkClass::Repeatable && task.attempts >= MOST_ATTEMPTS && !task.inputs.is_parked() {
-            let message = format!("The work was interrupted {} times.", task.attempts);
-            self.settle(task.id, fail(Failure::Interrupted, &message)).await;
-            return;
-        }
-        let description = match self.0.store.work(task.id) {
-            Ok(Some(description)) => description,
-            Ok(None) => return,
-            Err(error) => {
-                tracing::error!(task = ?task.id, %error, "cannot read the work of a task");
-                return;
-            }
-        };
-        match self.0.store.apply(task.id, Step::Begin, self.now()).await {
-            Ok(change) => {
-                let begun = change.task;
-                let report = Report::task(self.clone(), begun.id, begun.fence);
-                let work = Work {
-                    description,
-                    owner: begun.owner.clone(),
-                    attempt: begun.attempts,
-                    round: change.round,
-                };
-                let run = runner.run(work, report.clone());
-                self.carry(begun.id, begun.fence, begun.lifetime, run, report).keep();
-            }
-            Err(StoreError::Refused(Refusal::NotStartable)) => {
-                let message = "The work was interrupted: the process that carried it ended.";
-                self.settle(task.id, fail(Failure::Interrupted, message)).await;
-            }
-            Err(error) => tracing::debug!(task = ?task.id, %error, "no new attempt"),
-        }
-    }
-
-    pub(crate) async fn settle(&self, id: TaskId, step: Step) {
-        if let Err(error) = self.0.store.apply(id, step, self.now()).await {
-            tracing::warn!(task = ?id, %error, "could not settle a task");
-        }
-    }
 }
 
-/// The pause before the first repetition of work that asked nothing; it grows with each round.
-const ASKED_NOTHING: Duration = Duration::from_millis(50);
-/// How often repeatable work is started at the most.
-const MOST_ATTEMPTS: u32 = 5;
 /// Timers reach about two years; longer limits are waited for in pieces.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30 * 24 * 3600);
 

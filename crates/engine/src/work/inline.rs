@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use taskgate_task::{Lifetime, LifetimePolicy, NewTask, Outcome, Owner, Payload, Task, WorkClass};
+use taskgate_task::{Lifetime, LifetimePolicy, NewTask, Outcome, Owner, Payload, Round, Task, WorkClass};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -22,6 +22,8 @@ pub struct Launch {
     pub work: Payload,
     /// What happens after a crash.
     pub class: WorkClass,
+    /// How often the work may be started, if it may be started again at all.
+    pub max_attempts: u32,
     /// What lifetimes are allowed.
     pub lifetime: LifetimePolicy,
     /// How often the requestor should look.
@@ -38,8 +40,38 @@ pub struct InlineCall {
     events: mpsc::UnboundedReceiver<InlineEvent>,
     run: BoxFuture<'static, Ending>,
     counted: Counted,
+    let_go: LetGo,
     started: Instant,
     waits_for_caller: bool,
+}
+
+/// Stops work that goes on elsewhere when the call that began it is given up: nobody could find it again.
+struct LetGo {
+    with: Arc<dyn Runner>,
+    work: Work,
+    report: Report,
+}
+
+impl LetGo {
+    /// Stops what was put down to go on elsewhere, if anything was.
+    fn stop(&self, checkpoint: Option<Payload>) {
+        if let Some(checkpoint) = checkpoint
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let stopping = self.with.stop(Work { checkpoint: Some(checkpoint), ..self.work.clone() });
+            runtime.spawn(async move {
+                if let Err(error) = stopping.await {
+                    tracing::warn!(%error, "the work of a call that was given up may go on");
+                }
+            });
+        }
+    }
+}
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.stop(self.report.put_down());
+    }
 }
 
 /// What happens during such a call.
@@ -60,21 +92,51 @@ pub enum InlineEvent {
     Ended(Ending),
 }
 
+impl Launch {
+    /// What the first run is given.
+    pub(crate) fn first(&self, round: Option<Round>) -> Work {
+        Work {
+            description: self.work.clone(),
+            owner: self.owner.clone(),
+            attempt: 1,
+            checkpoint: None,
+            round,
+        }
+    }
+
+    /// The task of this work, carried by this node from now on.
+    pub(crate) fn task(&self, engine: &Engine, ttl: Option<Duration>) -> Result<NewTask, EngineError> {
+        let now = engine.now();
+        Ok(NewTask {
+            id: engine.fresh_id()?,
+            owner: self.owner.clone(),
+            runner: self.runner.clone(),
+            work: self.work.clone(),
+            class: self.class,
+            max_attempts: self.max_attempts,
+            node: engine.node(),
+            key: None,
+            lifetime: Lifetime::grant(&self.lifetime, ttl, now),
+            poll_interval: self.poll_interval,
+            status_message: None,
+            checkpoint: None,
+            created_at: now,
+        })
+    }
+}
+
 impl Engine {
     /// Starts work at once, without a task. `round` carries on work that had ended its call to ask.
-    pub fn start(
-        &self,
-        launch: Launch,
-        round: Option<taskgate_task::Round>,
-    ) -> Result<InlineCall, EngineError> {
+    pub fn start(&self, launch: Launch, round: Option<Round>) -> Result<InlineCall, EngineError> {
         if self.is_draining() {
             return Err(EngineError::Draining);
         }
         let (sender, events) = mpsc::unbounded_channel();
         let report = Report::inline(sender);
-        let work = Work { description: launch.work.clone(), owner: launch.owner.clone(), attempt: 1, round };
-        let run = launch.with.run(work, report.clone());
+        let work = launch.first(round);
+        let run = launch.with.run(work.clone(), report.clone());
         let counted = Counted::new(self);
+        let let_go = LetGo { with: launch.with.clone(), work, report: report.clone() };
         Ok(InlineCall {
             engine: self.clone(),
             launch,
@@ -82,6 +144,7 @@ impl Engine {
             events,
             run,
             counted,
+            let_go,
             started: Instant::now(),
             waits_for_caller: false,
         })
@@ -102,7 +165,10 @@ impl InlineCall {
                 Some(event) = self.events.recv() => return event,
                 ending = &mut self.run => {
                     // What the work said in the same moment comes before its end.
-                    let Ok(event) = self.events.try_recv() else { return InlineEvent::Ended(ending) };
+                    let Ok(event) = self.events.try_recv() else {
+                        self.report.is_over();
+                        return InlineEvent::Ended(ending);
+                    };
                     self.run = Box::pin(std::future::ready(ending));
                     return event;
                 }
@@ -132,7 +198,7 @@ impl InlineCall {
     ///
     /// If the task cannot be kept, the work is stopped.
     pub async fn become_task(self, ttl: Option<Duration>) -> Result<Task, EngineError> {
-        let InlineCall { engine, launch, report, mut events, run, counted, .. } = self;
+        let InlineCall { engine, launch, report, mut events, run, counted, let_go, .. } = self;
         let mut status_message = None;
         let mut asked = Vec::new();
         while let Ok(event) = events.try_recv() {
@@ -142,22 +208,12 @@ impl InlineCall {
                 InlineEvent::Log(_) | InlineEvent::Ended(_) => {}
             }
         }
-        let id = engine.fresh_id()?;
-        let now = engine.now();
-        let new = NewTask {
-            id,
-            owner: launch.owner,
-            runner: launch.runner,
-            work: launch.work,
-            class: launch.class,
-            lifetime: Lifetime::grant(&launch.lifetime, ttl, now),
-            poll_interval: launch.poll_interval,
-            status_message,
-            created_at: now,
-        };
-        let lifetime = new.lifetime;
-        let created = engine.0.store.create(new);
-        report.becomes(engine.clone(), id);
+        let new = NewTask { status_message, ..launch.task(&engine, ttl)? };
+        let (id, lifetime) = (new.id, new.lifetime);
+        let (created, checkpoint) = report.becomes(engine.clone(), id, |checkpoint| {
+            let created = engine.0.store.create(NewTask { checkpoint: checkpoint.clone(), ..new });
+            (created, checkpoint)
+        });
         let attempt = engine.carry(id, 1, lifetime, run, report);
         drop(counted);
         for questions in asked {
@@ -171,7 +227,10 @@ impl InlineCall {
                 attempt.keep();
                 Ok(task)
             }
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                let_go.stop(checkpoint);
+                Err(error.into())
+            }
         }
     }
 }

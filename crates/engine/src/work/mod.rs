@@ -1,5 +1,6 @@
 //! Carrying work: runners, the call that may become a task, the executor, and what work reports.
 
+mod begin;
 mod executor;
 mod inline;
 mod report;
@@ -9,4 +10,4 @@ pub use executor::sleep_until;
 pub(crate) use executor::{Counted, Executor};
 pub use inline::{InlineCall, InlineEvent, Launch};
 pub use report::{AnswerTo, Answered, Report};
-pub use runner::{Ending, Runner, Work};
+pub use runner::{Ending, NotStopped, Runner, Work};

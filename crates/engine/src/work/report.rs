@@ -26,7 +26,7 @@ struct Shared {
 
 #[derive(Debug)]
 enum Mode {
-    Inline(mpsc::UnboundedSender<InlineEvent>),
+    Inline { events: mpsc::UnboundedSender<InlineEvent>, checkpoint: Option<Payload> },
     Task { engine: Engine, id: TaskId, fence: u64, told_at: Option<Instant> },
 }
 
@@ -47,7 +47,7 @@ const TELL_EVERY: std::time::Duration = std::time::Duration::from_millis(250);
 
 impl Report {
     pub(crate) fn inline(events: mpsc::UnboundedSender<InlineEvent>) -> Self {
-        Report::new(Mode::Inline(events))
+        Report::new(Mode::Inline { events, checkpoint: None })
     }
 
     pub(crate) fn task(engine: Engine, id: TaskId, fence: u64) -> Self {
@@ -59,9 +59,75 @@ impl Report {
         Report(Arc::new(Shared { mode: Mutex::new(mode), last_sign, waits: AtomicBool::new(false) }))
     }
 
-    /// From here on everything goes to the task.
-    pub(crate) fn becomes(&self, engine: Engine, id: TaskId) {
-        *self.0.mode.lock() = Mode::Task { engine, id, fence: 1, told_at: None };
+    /// From here on everything goes to the task, which is made with what was put down so far.
+    pub(crate) fn becomes<T>(
+        &self,
+        engine: Engine,
+        id: TaskId,
+        create: impl FnOnce(Option<Payload>) -> T,
+    ) -> T {
+        let mut mode = self.0.mode.lock();
+        let task = Mode::Task { engine, id, fence: 1, told_at: None };
+        let checkpoint = match std::mem::replace(&mut *mode, task) {
+            Mode::Inline { checkpoint, .. } => checkpoint,
+            Mode::Task { .. } => None,
+        };
+        // Called under the lock: whatever the work says from now on queues up behind it.
+        create(checkpoint)
+    }
+
+    /// Whether it is settled what became of the work: its task has ended or is gone, or its call was never one. To be
+    /// asked when the run has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Store`] if the store cannot be read.
+    pub async fn is_settled(&self) -> Result<bool, EngineError> {
+        let (engine, id) = match &*self.0.mode.lock() {
+            Mode::Inline { .. } => return Ok(true),
+            Mode::Task { engine, id, .. } => (engine.clone(), *id),
+        };
+        let task = engine.0.store.get(id).await?;
+        Ok(task.is_none_or(|task| task.status.is_terminal()))
+    }
+
+    /// A call that is no task has ended by itself: nothing of it goes on elsewhere.
+    pub(crate) fn is_over(&self) {
+        if let Mode::Inline { checkpoint, .. } = &mut *self.0.mode.lock() {
+            *checkpoint = None;
+        }
+    }
+
+    /// What a call that is no task yet has put down.
+    pub(crate) fn put_down(&self) -> Option<Payload> {
+        match &*self.0.mode.lock() {
+            Mode::Inline { checkpoint, .. } => checkpoint.clone(),
+            Mode::Task { .. } => None,
+        }
+    }
+
+    /// Puts down what another attempt needs to go on with the work, should this one end before it; it replaces what was put
+    /// down before. It is durable when the future resolves. A call that is no task yet keeps it until it is one.
+    ///
+    /// From then on dropping the run does not stop the work: see [`Runner::stop`](crate::Runner::stop).
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Terminal`] if the task has ended, [`EngineError::Store`] if another attempt carries it now or the
+    /// store failed: what was put down before still stands.
+    pub async fn checkpoint(&self, state: Payload) -> Result<(), EngineError> {
+        self.sign();
+        let kept = match &mut *self.0.mode.lock() {
+            Mode::Inline { checkpoint, .. } => {
+                *checkpoint = Some(state);
+                return Ok(());
+            }
+            Mode::Task { engine, id, fence, .. } => {
+                engine.0.store.apply(*id, Step::Checkpoint { fence: *fence, state }, engine.now())
+            }
+        };
+        kept.await?;
+        Ok(())
     }
 
     /// When the work last gave a sign of life.
@@ -110,7 +176,7 @@ impl Report {
     pub fn progress(&self, message: Option<String>, raw: Payload) {
         self.sign();
         match &mut *self.0.mode.lock() {
-            Mode::Inline(events) => {
+            Mode::Inline { events, .. } => {
                 let _ = events.send(InlineEvent::Progress { message, raw });
             }
             Mode::Task { engine, id, fence, told_at } => {
@@ -127,7 +193,7 @@ impl Report {
     /// A log message of the work, as it came. A task keeps none.
     pub fn log(&self, raw: Payload) {
         self.sign();
-        if let Mode::Inline(events) = &*self.0.mode.lock() {
+        if let Mode::Inline { events, .. } = &*self.0.mode.lock() {
             let _ = events.send(InlineEvent::Log(raw));
         }
     }
@@ -146,7 +212,7 @@ impl Report {
         self.sign();
         let (replies, answers): (Vec<_>, Vec<_>) = questions.iter().map(|_| oneshot::channel()).unzip();
         let (engine, id, fence) = match &*self.0.mode.lock() {
-            Mode::Inline(events) => {
+            Mode::Inline { events, .. } => {
                 let asked = questions.into_iter().zip(replies);
                 let asked = asked.map(|(question, reply)| AnswerTo { question, reply }).collect();
                 let _ = events.send(InlineEvent::Asked(asked));
@@ -163,7 +229,7 @@ impl Report {
         self.alive();
         let (engine, id, fence) = match &*self.0.mode.lock() {
             // Whoever was given the question sees it by its reply.
-            Mode::Inline(_) => return Ok(()),
+            Mode::Inline { .. } => return Ok(()),
             Mode::Task { engine, id, fence, .. } => (engine.clone(), *id, *fence),
         };
         engine.take_back(id, fence).await

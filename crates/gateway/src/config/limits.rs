@@ -40,6 +40,15 @@ pub const STREAM_RETRY: DurationRange =
 pub const MAX_MESSAGE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
 /// `replay_size` and `session_replay`.
 pub const REPLAY_SIZE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
+/// `lease`. At least a second, or a busy machine would lose its work; at most an hour, or a dead one's would wait too long.
+pub const LEASE: DurationRange = DurationRange { least: SECOND, most: HOUR };
+/// `heartbeat`.
+pub const HEARTBEAT: DurationRange = DurationRange { least: Duration::from_millis(100), most: HOUR };
+/// `store_poll`.
+pub const STORE_POLL: DurationRange =
+    DurationRange { least: Duration::from_millis(100), most: Duration::from_secs(600) };
+/// `max_attempts`.
+pub const MAX_ATTEMPTS: CountRange = CountRange { least: 1, most: 1000 };
 /// `max_sessions`.
 pub const MAX_SESSIONS: CountRange = CountRange { least: 1, most: 1_000_000 };
 /// `session_requests`.

@@ -51,6 +51,10 @@ impl Config {
         set(out, "stream_close_after", text(close_after))?;
         set(out, "stream_retry", text(format_duration(streams.retry)))?;
         set(out, "drain_grace", text(format_duration(settings.drain_grace)))?;
+        set(out, "node_name", text(&settings.node.name))?;
+        set(out, "lease", text(format_duration(settings.node.lease)))?;
+        set(out, "heartbeat", text(format_duration(settings.node.heartbeat)))?;
+        set(out, "store_poll", text(format_duration(settings.node.poll)))?;
         writeln!(out, "\n[defaults]")?;
         write_policy(out, &self.defaults)?;
         write_after_crash(out, &self.defaults)?;
@@ -141,6 +145,7 @@ fn write_policy(out: &mut String, policy: &ToolPolicy) -> fmt::Result {
     set(out, "retention", text(format_duration(lifetime.retention)))?;
     set(out, "max_retention", text(format_duration(lifetime.max_retention)))?;
     set(out, "poll_interval", text(format_duration(policy.poll_interval)))?;
+    set(out, "max_attempts", policy.max_attempts)?;
     // An empty text is written, too: it keeps a tool from getting its upstream's.
     set(out, "immediate_response", text(policy.immediate_response.as_deref().unwrap_or_default()))
 }
@@ -150,6 +155,9 @@ fn write_after_crash(out: &mut String, policy: &ToolPolicy) -> fmt::Result {
         None => "annotations",
         Some(WorkClass::Live) => "fail",
         Some(WorkClass::Repeatable) => "repeat",
+        Some(WorkClass::Resumable) => "resume",
+        // There is no word for it: it is what a kind of upstream does.
+        Some(WorkClass::External) => "annotations",
     };
     set(out, "after_crash", text(after_crash))
 }

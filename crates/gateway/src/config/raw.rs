@@ -29,6 +29,10 @@ pub(super) const TOP: Section = Section {
         "stream_close_after",
         "stream_retry",
         "drain_grace",
+        "node_name",
+        "lease",
+        "heartbeat",
+        "store_poll",
         "defaults",
         "upstream",
     ],
@@ -66,6 +70,7 @@ const POLICY_KEYS: &[&str] = &[
     "max_retention",
     "poll_interval",
     "after_crash",
+    "max_attempts",
     "immediate_response",
 ];
 /// The keys of `[defaults]`.
@@ -100,6 +105,10 @@ pub(super) struct RawConfig {
     pub(super) stream_close_after: Entry<String>,
     pub(super) stream_retry: Entry<String>,
     pub(super) drain_grace: Entry<String>,
+    pub(super) node_name: Entry<String>,
+    pub(super) lease: Entry<String>,
+    pub(super) heartbeat: Entry<String>,
+    pub(super) store_poll: Entry<String>,
     pub(super) defaults: RawPolicy,
     /// `None` if there is none at all. Empty if something is there that could not be read.
     pub(super) upstreams: Option<Vec<Spanned<RawUpstream>>>,
@@ -145,6 +154,7 @@ pub(super) struct RawPolicy {
     pub(super) max_retention: Entry<String>,
     pub(super) poll_interval: Entry<String>,
     pub(super) after_crash: Entry<String>,
+    pub(super) max_attempts: Entry<i64>,
     pub(super) immediate_response: Entry<String>,
 }
 
@@ -202,6 +212,10 @@ impl RawConfig {
             stream_close_after: fields.get("stream_close_after"),
             stream_retry: fields.get("stream_retry"),
             drain_grace: fields.get("drain_grace"),
+            node_name: fields.get("node_name"),
+            lease: fields.get("lease"),
+            heartbeat: fields.get("heartbeat"),
+            store_poll: fields.get("store_poll"),
             defaults: RawPolicy::read(fields.get("defaults"), &DEFAULTS, problems),
             upstreams: upstreams.or_else(|| is_misread.then(Vec::new)),
         }
@@ -265,6 +279,7 @@ impl RawPolicy {
             max_retention: fields.get("max_retention"),
             poll_interval: fields.get("poll_interval"),
             after_crash: fields.get("after_crash"),
+            max_attempts: fields.get("max_attempts"),
             immediate_response: fields.get("immediate_response"),
         }
     }

@@ -140,6 +140,9 @@ fn a_printed_configuration_means_the_same() {
         single_user = true
         allowed_hosts = ["Mcp.Example.org"]
         drain_grace = "0s"
+        node_name = "east 1"
+        lease = "30s"
+        store_poll = "1s"
         max_sessions = 5
         session_requests = 6
         session_replay = "2KiB"
@@ -235,6 +238,14 @@ fn every_edge_of_a_range_is_allowed_and_nothing_beyond() {
         ("defaults.retention = \"8d\"", true),
         ("defaults = { retention = \"8d\", max_retention = \"8d\" }", false),
         ("drain_grace = \"0s\"", false),
+        ("lease = \"999ms\"", true),
+        ("lease = \"1s\"", false),
+        ("lease = \"10s\"\nheartbeat = \"5s\"", false),
+        ("lease = \"10s\"\nheartbeat = \"5001ms\"", true),
+        ("heartbeat = \"99ms\"", true),
+        ("store_poll = \"99ms\"", true),
+        ("defaults.max_attempts = 0", true),
+        ("defaults.max_attempts = 1000", false),
     ] {
         assert_eq!(refused(line), is_refused, "{line}");
     }
@@ -339,6 +350,9 @@ fn the_manual_names_every_limit() {
         ("stream_close_after", limits::STREAM_CLOSE_AFTER),
         ("stream_retry", limits::STREAM_RETRY),
         ("drain_grace", limits::DRAIN_GRACE),
+        ("lease", limits::LEASE),
+        ("heartbeat", limits::HEARTBEAT),
+        ("store_poll", limits::STORE_POLL),
     ] {
         let range = format!("{} to {}", format_duration(range.least), format_duration(range.most));
         assert!(row(key).contains(&range), "{key}: {range}");
@@ -355,6 +369,7 @@ fn the_manual_names_every_limit() {
         ("max_sessions", limits::MAX_SESSIONS),
         ("session_requests", limits::SESSION_REQUESTS),
         ("replay_events", limits::REPLAY_EVENTS),
+        ("max_attempts", limits::MAX_ATTEMPTS),
     ] {
         let range = format!("{} to {}", range.least, range.most);
         assert!(row(key).contains(&range), "{key}: {range}");

@@ -46,7 +46,7 @@ impl Gateway {
     }
 
     async fn carry_questions(&self, session: &Arc<Session>, id: TaskId, mut told: u64) {
-        let Ok(mut watch) = self.0.engine.watch(session.owner(), id) else { return };
+        let Ok(mut watch) = self.0.engine.watch(session.owner(), id).await else { return };
         let mut out = FuturesUnordered::new();
         // The keys of what this courier has out. Dropping the sender takes the question back from the client.
         let mut mine: HashMap<String, oneshot::Sender<()>> = HashMap::new();
@@ -79,7 +79,7 @@ impl Gateway {
                 let due = session.told_at(&id).map_or(waits_since + task.poll_interval * 2, |at| at + MOMENT);
                 match stream_for(session, &id, due) {
                     Some(outlet) => {
-                        let (asked, taken) = self.ask_open(session, &task, &outlet);
+                        let (asked, taken) = self.ask_open(session, &task, &outlet).await;
                         elsewhere = taken.iter().any(|key| !mine.contains_key(key));
                         for (asking, mut asked) in asked {
                             let (open, over) = oneshot::channel();
@@ -122,7 +122,7 @@ impl Gateway {
 
     /// Puts the open questions that are not out on any stream on this one. Returns these, and the keys of those that are
     /// out already.
-    fn ask_open(
+    async fn ask_open(
         &self,
         session: &Arc<Session>,
         task: &Task,
@@ -151,6 +151,7 @@ impl Gateway {
                 .0
                 .engine
                 .get(session.owner(), task.id)
+                .await
                 .is_ok_and(|now| now.inputs.open().any(|open| open.key == question.key));
             if open {
                 let params = related(question.params.as_ref(), task.id);

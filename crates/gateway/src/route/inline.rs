@@ -100,6 +100,9 @@ impl<'a> Inline<'a> {
                 InlineEvent::Ended(Ending::Finished(outcome)) => {
                     return Ended::Answered(self.outcome(outcome));
                 }
+                InlineEvent::Ended(Ending::Lost { message } | Ending::PutBack { message, .. }) => {
+                    return Ended::Answered(Err(RpcError::internal(message).to_payload()));
+                }
                 InlineEvent::Ended(Ending::Asked { questions, state, raw }) => {
                     let Caller::Session(session) = self.caller else {
                         return Ended::Answered(self.pass_round(questions, state, raw));

@@ -36,7 +36,7 @@ impl Gateway {
         let mut first: Vec<Task> = Vec::new();
         for id in ids {
             // What is someone else's does not exist: it is left out of the acknowledgement like an unknown id.
-            if let Ok(task) = self.0.engine.get(caller.owner(), id)
+            if let Ok(task) = self.0.engine.get(caller.owner(), id).await
                 && sent.insert(id, task.version).is_none()
             {
                 first.push(task);

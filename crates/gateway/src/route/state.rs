@@ -66,8 +66,8 @@ struct Used {
 
 impl States {
     /// With the secret that the engine's store keeps for this.
-    pub fn new(engine: &Engine) -> Result<States, StoreError> {
-        let secret = engine.store().secret("request-state")?;
+    pub async fn new(engine: &Engine) -> Result<States, StoreError> {
+        let secret = engine.store().secret("request-state").await?;
         Ok(States { seal: Seal::new(&secret), used: Mutex::default() })
     }
 

@@ -15,8 +15,8 @@ const PAGE: usize = 100;
 
 impl Gateway {
     /// `tasks/get`
-    pub(super) fn get_task(&self, caller: &Caller, id: TaskId) -> Answer {
-        let task = self.0.engine.get(caller.owner(), id).map_err(refusal)?;
+    pub(super) async fn get_task(&self, caller: &Caller, id: TaskId) -> Answer {
+        let task = self.0.engine.get(caller.owner(), id).await.map_err(refusal)?;
         if let Caller::Session(session) = caller
             && task.status == Status::InputRequired
         {
@@ -35,7 +35,7 @@ impl Gateway {
         id: TaskId,
         out: &Outlet,
     ) -> Answer {
-        let task = self.0.engine.get(caller.owner(), id).map_err(refusal)?;
+        let task = self.0.engine.get(caller.owner(), id).await.map_err(refusal)?;
         if task.status.is_terminal() {
             return encode(caller, Reply::Outcome(&task));
         }
@@ -46,11 +46,11 @@ impl Gateway {
     }
 
     /// `tasks/list`, only where owners can be told apart.
-    pub(super) fn list_tasks(&self, caller: &Caller, after: Option<i64>) -> Answer {
+    pub(super) async fn list_tasks(&self, caller: &Caller, after: Option<i64>) -> Answer {
         if caller.owner().is_anonymous() {
             return Err(RpcError::method_not_found(taskgate_wire::method::TASKS_LIST).to_payload());
         }
-        let page = self.0.engine.list(caller.owner(), after, PAGE).map_err(refusal)?;
+        let page = self.0.engine.list(caller.owner(), after, PAGE).await.map_err(refusal)?;
         encode(caller, Reply::Page { tasks: &page.tasks, next: page.next })
     }
 
@@ -89,6 +89,9 @@ pub(super) fn refusal(error: EngineError) -> Payload {
         EngineError::Terminal(status) => {
             RpcError::invalid_params(format!("The task has ended already: it is {}", status.as_str()))
         }
+        EngineError::KeyConflict => RpcError::invalid_params(
+            "The idempotency key was used for a call with other arguments; a new call needs a new key",
+        ),
         EngineError::Draining => RpcError::internal("The gateway is shutting down; try again in a moment"),
         EngineError::Store(reason) => {
             tracing::error!(%reason, "the store failed");

@@ -141,6 +141,10 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
                     let summary = message_of(&error);
                     return failed(error, summary);
                 }
+                // Nobody knows how far it was; what may be done about that, the class of the work says.
+                CallEvent::Done(Err(CallFailure::Closed(reason))) if report.is_task() => {
+                    return Ending::Lost { message: reason.to_string() };
+                }
                 CallEvent::Done(Err(failure)) => return failed_with(&failure.to_string()),
             },
             due = asking.next() => asking.go_on(due, report).await,

@@ -52,7 +52,7 @@ async fn a_short_ttl_does_not_end_a_running_task() {
     .await;
     let gone = || async {
         let id = TaskId::parse(&id).expect("an id");
-        server.gateway.engine().store().get(id).expect("read").is_none().then_some(())
+        server.gateway.engine().store().get(id).await.expect("read").is_none().then_some(())
     };
     eventually("the deletion", gone).await;
 }
@@ -188,8 +188,8 @@ async fn the_events_tell_what_happened() {
     modern.until(&id, "failed").await;
     let engine = server.gateway.engine();
     let id = TaskId::parse(&id).expect("an id");
-    let events = engine.store().events(id).expect("events");
+    let events = engine.store().events(id).await.expect("events");
     let told: Vec<_> = events.iter().map(|event| (event.to.as_str(), event.why.as_str())).collect();
     assert_eq!(told, [("working", "created"), ("input_required", "1 asked"), ("failed", "run_limit")]);
-    assert!(engine.get(&Owner::anonymous(), id).is_ok());
+    assert!(engine.get(&Owner::anonymous(), id).await.is_ok());
 }

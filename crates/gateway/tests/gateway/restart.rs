@@ -139,11 +139,12 @@ async fn a_shutdown_lets_finish_what_can_finish() {
     assert_eq!(waited.error()["data"]["reason"], "interrupted");
     assert_eq!(soon("the inline answer", inline).await.expect("no panic").text(), "done");
     let owner = taskgate_task::Owner::anonymous();
-    let get = |id: &str| {
-        gateway.engine().get(&owner, taskgate_task::TaskId::parse(id).expect("an id")).expect("a task")
+    let get = async |id: &str| {
+        let id = taskgate_task::TaskId::parse(id).expect("an id");
+        gateway.engine().get(&owner, id).await.expect("a task")
     };
-    assert_eq!(get(&short).status.as_str(), "completed");
-    assert_eq!(get(&long).failure.expect("a failure").as_str(), "interrupted");
+    assert_eq!(get(&short).await.status.as_str(), "completed");
+    assert_eq!(get(&long).await.failure.expect("a failure").as_str(), "interrupted");
     assert_eq!(gateway.engine().carried(), 0);
     // The subscription ended in good order.
     let mut last = String::new();
@@ -189,7 +190,7 @@ async fn a_shutdown_over_stdio_does_not_wait_for_the_end_of_input() {
     assert_eq!(answer["error"]["data"]["reason"], "interrupted", "{answer}");
     let owner = taskgate_task::Owner::local();
     let id = taskgate_task::TaskId::parse(&short).expect("an id");
-    assert_eq!(gateway.engine().get(&owner, id).expect("a task").status.as_str(), "completed");
+    assert_eq!(gateway.engine().get(&owner, id).await.expect("a task").status.as_str(), "completed");
     logs::clean();
 }
 

@@ -5,6 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Lifetime, LifetimePolicy, NewTask, Owner, TaskId};
 
+const HERE: NodeId = NodeId::from_number(1);
+const THERE: NodeId = NodeId::from_number(2);
+
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 fn payload(text: &str) -> Payload {
@@ -19,9 +22,13 @@ fn task(class: WorkClass) -> Task {
         runner: "test".into(),
         work: payload("{}"),
         class,
+        max_attempts: 3,
+        node: HERE,
+        key: None,
         lifetime: Lifetime::grant(&policy, Some(Duration::from_secs(2)), START),
         poll_interval: Duration::from_secs(1),
         status_message: None,
+        checkpoint: None,
         created_at: START,
     })
 }
@@ -42,6 +49,18 @@ fn answer(keys: &[&str]) -> Step {
     Step::Answer { answers: keys.iter().map(|key| ((*key).to_owned(), payload("{}"))).collect() }
 }
 
+fn begin() -> Step {
+    Step::Begin { node: THERE }
+}
+
+fn lose(fence: u64) -> Step {
+    Step::Lose { fence, message: "its process ended".into(), jitter: 0 }
+}
+
+fn checkpoint(fence: u64) -> Step {
+    Step::Checkpoint { fence, state: payload("{\"at\":7}") }
+}
+
 fn finish(fence: u64) -> Step {
     Step::Finish { fence, outcome: Outcome::Result { body: payload("{}"), is_error: false, summary: None } }
 }
@@ -60,15 +79,94 @@ fn completion_after_cancel_is_refused() {
 
 #[test]
 fn a_stale_attempt_cannot_write() {
-    let again = task(WorkClass::Repeatable).step(Step::Begin, START).expect("begin").task;
-    assert_eq!((again.fence, again.attempts), (2, 2));
-    assert_eq!(again.step(finish(1), START).err(), Some(Refusal::StaleFence));
-    assert!(again.step(finish(2), START).is_ok());
+    let lost = task(WorkClass::Repeatable).step(lose(1), START).expect("lost").task;
+    assert_eq!((lost.fence, lost.attempts, lost.status), (2, 1, Status::Working));
+    // Not even before anybody else has begun.
+    assert_eq!(lost.step(finish(1), START).err(), Some(Refusal::StaleFence));
+    assert_eq!(lost.step(finish(2), START).err(), Some(Refusal::StaleFence));
+    let at = lost.carrier.ready_at().expect("ready");
+    assert_eq!(at, START.after(Duration::from_millis(500)));
+    assert_eq!(lost.step(begin(), START).err(), Some(Refusal::NotStartable));
+    let again = lost.step(begin(), at).expect("begun").task;
+    assert_eq!((again.fence, again.attempts, again.carrier), (3, 2, Carrier::Node(THERE)));
+    assert_eq!(again.step(begin(), at).err(), Some(Refusal::NotStartable));
+    assert_eq!(again.step(finish(2), at).err(), Some(Refusal::StaleFence));
+    assert!(again.step(finish(3), at).is_ok());
 }
 
 #[test]
 fn live_work_is_never_started_twice() {
-    assert_eq!(task(WorkClass::Live).step(Step::Begin, START).err(), Some(Refusal::NotStartable));
+    assert_eq!(task(WorkClass::Live).step(begin(), START).err(), Some(Refusal::NotStartable));
+    let lost = task(WorkClass::Live).step(lose(1), START).expect("lost").task;
+    assert_eq!((lost.status, lost.failure), (Status::Failed, Some(Failure::Interrupted)));
+    assert_eq!(lost.step(begin(), START).err(), Some(Refusal::Terminal(Status::Failed)));
+}
+
+#[test]
+fn attempts_are_counted_and_bounded_and_a_checkpoint_counts_anew() {
+    let attempt = |task: Task| {
+        let lost = task.step(lose(task.fence), START).expect("lost").task;
+        let at = lost.carrier.ready_at()?;
+        Some(lost.step(begin(), at).expect("begun").task)
+    };
+    for (class, given_up) in
+        [(WorkClass::Repeatable, true), (WorkClass::Resumable, true), (WorkClass::External, false)]
+    {
+        let third = attempt(attempt(task(class)).expect("second")).expect("third");
+        assert_eq!(third.attempts, if given_up { 3 } else { 1 });
+        assert_eq!(attempt(third.clone()).is_none(), given_up, "{class:?}");
+        let further = third.step(checkpoint(third.fence), START).expect("checkpoint").task;
+        assert_eq!(further.updated_at, third.updated_at);
+        let fourth = attempt(further).expect("fourth");
+        assert_eq!(fourth.checkpoint, Some(payload("{\"at\":7}")));
+    }
+}
+
+/// What a dead attempt asked is open no longer: nobody is left whom an answer would reach.
+#[test]
+fn the_questions_of_lost_work_are_closed() {
+    let asked = task(WorkClass::Resumable).step(ask(&["a"], None), START).expect("ask").task;
+    let lost = asked.step(lose(1), START).expect("lost").task;
+    assert_eq!((lost.status, lost.inputs.open().count()), (Status::Working, 0));
+    // Work that ended its call to ask is carried by nobody, so nobody's death touches it.
+    let parked = task(WorkClass::Live).step(ask(&["a"], Some("1")), START).expect("ask").task;
+    assert_eq!(parked.carrier, Carrier::Nobody);
+    assert_eq!(parked.step(lose(1), START).err(), Some(Refusal::StaleFence));
+}
+
+/// Case 10: work that goes on elsewhere is stopped there, by whoever is alive, before its task can be forgotten.
+#[test]
+fn work_with_a_checkpoint_is_stopped_after_its_task_has_ended() {
+    let external = task(WorkClass::External).step(checkpoint(1), START).expect("checkpoint").task;
+    let cancelled = external.step(Step::Cancel, START).expect("cancel").task;
+    assert_eq!((cancelled.status, cancelled.carrier), (Status::Cancelled, Carrier::Node(HERE)));
+    assert!(cancelled.checkpoint.is_some());
+    assert_eq!(cancelled.due_at(), Timestamp::NEVER);
+    assert_eq!(cancelled.step(finish(1), START).err(), Some(Refusal::Terminal(Status::Cancelled)));
+    // Its node dies as well; another one takes the stopping over.
+    let lost = cancelled.step(lose(1), START).expect("lost").task;
+    let taken = lost.step(begin(), START).expect("begun").task;
+    assert_eq!(
+        taken.step(Step::Stopped { fence: 1 }, START).err(),
+        Some(Refusal::Terminal(Status::Cancelled))
+    );
+    let stopped = taken.step(Step::Stopped { fence: taken.fence }, START).expect("stopped").task;
+    assert_eq!((stopped.carrier, &stopped.checkpoint), (Carrier::Nobody, &None));
+    assert_eq!(stopped.due_at(), START.after(stopped.lifetime.retention));
+    // Work that nobody carried when its task ended is there to be stopped at once; work that ended by itself is not.
+    let waiting = external.step(lose(1), START).expect("lost").task;
+    assert_eq!(waiting.step(Step::Cancel, START).expect("cancel").task.carrier, Carrier::Ready(START));
+    assert_eq!(external.step(finish(1), START).expect("finish").task.carrier, Carrier::Nobody);
+}
+
+#[test]
+fn work_that_is_put_back_can_be_taken_up_by_another_node() {
+    let pause = Duration::from_secs(3);
+    let back = Step::PutBack { fence: 1, pause, message: "not on this host".into() };
+    let back = task(WorkClass::External).step(back, START).expect("put back").task;
+    assert_eq!((back.carrier, back.attempts), (Carrier::Ready(START.after(pause)), 1));
+    assert_eq!(back.step(finish(1), START).err(), Some(Refusal::StaleFence));
+    assert_eq!(back.step(begin(), START.after(pause)).expect("begun").task.fence, 2);
 }
 
 /// Case 8: a wrong key leaves everything as it is, a partial answer leaves the rest open.
@@ -82,7 +180,10 @@ fn answers_move_the_task_only_when_their_keys_are_open() {
     assert_eq!(partial.status, Status::InputRequired);
     assert_eq!(partial.inputs.open().map(|q| q.key.as_str()).collect::<Vec<_>>(), ["b"]);
     let full = partial.step(answer(&["a", "b"]), START).expect("full");
-    assert_eq!((full.task.status, full.ignored, full.start), (Status::Working, 1, false));
+    assert_eq!(
+        (full.task.status, full.ignored, full.task.carrier),
+        (Status::Working, 1, Carrier::Node(HERE))
+    );
 }
 
 fn withdraw(fence: u64, keys: &[&str]) -> Step {
@@ -97,7 +198,7 @@ fn a_withdrawn_question_is_open_no_longer() {
     assert_eq!(partial.status, Status::InputRequired);
     assert_eq!(partial.inputs.open().map(|q| q.key.as_str()).collect::<Vec<_>>(), ["b"]);
     let none = partial.step(withdraw(1, &["b", "c"]), START).expect("withdraw");
-    assert_eq!((none.task.status, none.start), (Status::Working, false));
+    assert_eq!((none.task.status, none.task.carrier), (Status::Working, Carrier::Node(HERE)));
     let event = none.event.expect("an event");
     assert_eq!((event.who, event.why.as_str()), (Who::Runner, "1 withdrawn"));
     // The answer comes too late, the key stays used, and a second withdrawal moves nothing.
@@ -127,14 +228,14 @@ fn keys_are_never_reused() {
 #[test]
 fn a_parked_round_survives_and_starts_a_new_attempt_when_answered() {
     let parked = task(WorkClass::Live).step(ask(&["k"], Some("\"state\"")), START).expect("ask").task;
-    assert_eq!(parked.step(Step::Begin, START).err(), Some(Refusal::NotStartable));
+    assert_eq!(parked.step(begin(), START).err(), Some(Refusal::NotStartable));
     let answered = parked.step(answer(&["k"]), START).expect("answer");
-    assert!(answered.start);
-    let begun = answered.task.step(Step::Begin, START).expect("begin");
+    assert_eq!(answered.task.carrier, Carrier::Ready(START));
+    let begun = answered.task.step(begin(), START).expect("begin");
     assert_eq!((begun.task.fence, begun.task.attempts), (2, 1));
     assert_eq!(begun.round.expect("the attempt gets its round").answers.len(), 1);
     // The answers are used up: dying now is dying like any live work.
-    assert_eq!(begun.task.step(Step::Begin, START).err(), Some(Refusal::NotStartable));
+    assert_eq!(begun.task.step(lose(2), START).expect("lost").task.status, Status::Failed);
 }
 
 #[test]
@@ -142,12 +243,13 @@ fn a_round_without_questions_is_carried_on_at_once() {
     let young = task(WorkClass::Live);
     let first = young.step(ask(&["k"], Some("1")), START).expect("ask").task;
     let first = first.step(answer(&["k"]), START).expect("answer").task;
-    let again = first.step(Step::Begin, START).expect("begin").task;
+    let again = first.step(begin(), START).expect("begin").task;
     let empty = Step::Ask { fence: 2, questions: Vec::new(), resume: Some(payload("2")) };
     let asked = again.step(empty, START).expect("ask nothing");
-    assert_eq!((asked.task.status, asked.start), (Status::Working, true));
+    let at = START.after(Duration::from_millis(100));
+    assert_eq!((asked.task.status, asked.task.carrier), (Status::Working, Carrier::Ready(at)));
     assert_eq!(asked.event.map(|event| event.to), Some(Status::Working));
-    let round = asked.task.step(Step::Begin, START).expect("begin").round.expect("round");
+    let round = asked.task.step(begin(), at).expect("begin").round.expect("round");
     assert_eq!((round.state, round.answers.len()), (payload("2"), 0));
 }
 
@@ -176,94 +278,109 @@ fn the_run_limit_fails_the_task_first_and_deletes_it_later() {
     assert!(failed.task.status_message.is_some());
 }
 
-#[derive(Debug, Clone)]
-enum Move {
-    Begin,
-    Report(u64),
-    Ask(u64, Vec<u8>, bool),
-    Answer(Vec<u8>),
-    Withdraw(u64, Vec<u8>),
-    Finish(u64, bool),
-    Cancel,
-    Fail(u64),
-    Tick(u64),
+fn any_step() -> impl Strategy<Value = Step> {
+    let keys = || proptest::collection::vec((0u8..4).prop_map(|key| key.to_string()), 0..3);
+    let fence = || 0u64..7;
+    prop_oneof![
+        3 => (1i64..3).prop_map(|node| Step::Begin { node: NodeId::from_number(node) }),
+        1 => fence().prop_map(|fence| Step::Report { fence, message: "m".into() }),
+        1 => fence().prop_map(checkpoint),
+        2 => (fence(), keys(), any::<bool>()).prop_map(|(fence, keys, parked)| Step::Ask {
+            fence,
+            questions: keys.iter().map(|key| question(key)).collect(),
+            resume: parked.then(|| payload("1")),
+        }),
+        2 => keys().prop_map(|keys| Step::Answer {
+            answers: keys.into_iter().map(|key| (key, payload("{}"))).collect(),
+        }),
+        1 => (fence(), keys()).prop_map(|(fence, keys)| Step::Withdraw { fence, keys }),
+        1 => fence().prop_map(finish),
+        1 => fence().prop_map(|fence| Step::Finish {
+            fence,
+            outcome: Outcome::Error { body: payload("{}"), summary: "e".into() },
+        }),
+        1 => Just(Step::Cancel),
+        1 => fence().prop_map(|fence| Step::Fail { fence, failure: Failure::IdleLimit, message: "x".into() }),
+        3 => (fence(), any::<u8>()).prop_map(|(fence, jitter)| Step::Lose { fence, message: "x".into(), jitter }),
+        1 => (fence(), 0u64..2000).prop_map(|(fence, pause)| Step::PutBack {
+            fence,
+            pause: Duration::from_millis(pause),
+            message: "x".into(),
+        }),
+        1 => fence().prop_map(|fence| Step::Stopped { fence }),
+        2 => Just(Step::Tick),
+    ]
 }
 
-fn moves() -> impl Strategy<Value = Vec<Move>> {
-    let keys = || proptest::collection::vec(0u8..4, 0..3);
-    let one = prop_oneof![
-        Just(Move::Begin),
-        (0u64..4).prop_map(Move::Report),
-        (0u64..4, keys(), any::<bool>()).prop_map(|(fence, keys, parked)| Move::Ask(fence, keys, parked)),
-        keys().prop_map(Move::Answer),
-        (0u64..4, keys()).prop_map(|(fence, keys)| Move::Withdraw(fence, keys)),
-        (0u64..4, any::<bool>()).prop_map(|(fence, ok)| Move::Finish(fence, ok)),
-        Just(Move::Cancel),
-        (0u64..4).prop_map(Move::Fail),
-        (0u64..90_000).prop_map(Move::Tick),
-    ];
-    proptest::collection::vec(one, 1..24)
+/// The token an attempt writes under, for the steps only attempts make.
+fn fence_of(step: &Step) -> Option<u64> {
+    match step {
+        Step::Report { fence, .. }
+        | Step::Checkpoint { fence, .. }
+        | Step::Ask { fence, .. }
+        | Step::Withdraw { fence, .. }
+        | Step::Finish { fence, .. }
+        | Step::Fail { fence, .. }
+        | Step::Lose { fence, .. }
+        | Step::PutBack { fence, .. }
+        | Step::Stopped { fence } => Some(*fence),
+        Step::Begin { .. } | Step::Answer { .. } | Step::Cancel | Step::Tick => None,
+    }
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
     /// Whatever anyone does in whatever order: a terminal status is final, the version counts every write, a stale
-    /// fence changes nothing, `input_required` means that a question is open, and keys stay unique.
+    /// fence changes nothing and no fence is used twice, `input_required` means that a question is open, keys stay
+    /// unique, and unfinished work is carried by somebody, about to be, or waits for its requestor.
     #[test]
-    fn any_interleaving_keeps_the_invariants(class in prop_oneof![Just(WorkClass::Live), Just(WorkClass::Repeatable)], moves in moves()) {
+    fn any_interleaving_keeps_the_invariants(
+        class in proptest::sample::select(&WorkClass::ALL[..]),
+        steps in proptest::collection::vec((any_step(), 0u64..4000), 1..40),
+    ) {
         let mut now = START;
         let mut task = task(class);
-        for step in moves {
-            let (step, fence) = match step {
-                Move::Begin => (Step::Begin, None),
-                Move::Report(f) => (Step::Report { fence: f, message: "m".into() }, Some(f)),
-                Move::Ask(f, keys, parked) => {
-                    let questions = keys.iter().map(|k| question(&k.to_string())).collect();
-                    (Step::Ask { fence: f, questions, resume: parked.then(|| payload("1")) }, Some(f))
-                }
-                Move::Answer(keys) => (
-                    Step::Answer { answers: keys.iter().map(|k| (k.to_string(), payload("{}"))).collect() },
-                    None,
-                ),
-                Move::Withdraw(f, keys) => {
-                    let keys = keys.iter().map(ToString::to_string).collect();
-                    (Step::Withdraw { fence: f, keys }, Some(f))
-                }
-                Move::Finish(f, ok) => {
-                    let outcome = if ok {
-                        Outcome::Result { body: payload("{}"), is_error: false, summary: None }
-                    } else {
-                        Outcome::Error { body: payload("{}"), summary: "e".into() }
-                    };
-                    (Step::Finish { fence: f, outcome }, Some(f))
-                }
-                Move::Cancel => (Step::Cancel, None),
-                Move::Fail(f) => (Step::Fail { fence: f, failure: Failure::Interrupted, message: "x".into() }, Some(f)),
-                Move::Tick(ms) => {
-                    now = now.after(Duration::from_millis(ms));
-                    (Step::Tick, None)
-                }
-            };
+        for (step, later) in steps {
+            now = now.after(Duration::from_millis(later));
+            let fence = fence_of(&step);
+            let (begins, loses) = (matches!(step, Step::Begin { .. }), matches!(step, Step::Lose { .. }));
             let before = task.clone();
             match before.step(step, now) {
                 Err(_) => {}
                 Ok(change) if change.delete => {
-                    prop_assert!(before.status.is_terminal());
+                    prop_assert!(before.status.is_terminal() && before.carrier == Carrier::Nobody);
                     break;
                 }
                 Ok(change) => {
-                    prop_assert!(!before.status.is_terminal() || change.task == before);
-                    prop_assert!(fence.is_none_or(|f| f == before.fence));
+                    prop_assert!(fence.is_none_or(|fence| fence == before.fence));
                     if change.write {
                         prop_assert_eq!(change.task.version, before.version + 1);
                     } else {
                         prop_assert_eq!(&change.task, &before);
                     }
+                    if begins {
+                        prop_assert!(before.carrier.ready_at().is_some_and(|at| at <= now));
+                        prop_assert!(change.task.fence > before.fence);
+                    }
+                    if loses && !change.task.status.is_terminal() {
+                        prop_assert!(change.task.fence > before.fence);
+                    }
                     task = change.task;
                 }
             }
+            if before.status.is_terminal() {
+                let visible = |task: &Task| (task.status, task.ended_at, task.outcome.clone(), task.status_message.clone(), task.updated_at);
+                prop_assert_eq!(visible(&task), visible(&before));
+            }
             prop_assert_eq!(task.status.is_terminal(), task.ended_at.is_some());
-            if task.status == Status::InputRequired {
-                prop_assert!(task.inputs.open().next().is_some());
+            let open = task.inputs.open().next().is_some();
+            match (task.status, task.carrier) {
+                (Status::InputRequired, Carrier::Nobody) => prop_assert!(open && task.inputs.is_parked()),
+                (Status::InputRequired, carrier) => prop_assert!(open && carrier.node().is_some()),
+                (Status::Working, carrier) => prop_assert!(!open && carrier != Carrier::Nobody),
+                (_, Carrier::Nobody) => {}
+                (_, Carrier::Node(_) | Carrier::Ready(_)) => prop_assert!(task.checkpoint.is_some()),
             }
             if task.status == Status::Failed {
                 prop_assert!(task.status_message.is_some());

@@ -1,6 +1,6 @@
 //! Steps: what they write, what they refuse, and in which order.
 
-use taskgate_task::{Failure, Outcome, Question, Refusal, Status, Step, Who, WorkClass};
+use taskgate_task::{Carrier, Failure, Outcome, Question, Refusal, Status, Step, Who, WorkClass};
 
 use super::sample::{self, NOW, later};
 use crate::{Store, StoreError};
@@ -20,19 +20,22 @@ pub async fn every_step_reads_back_in_every_field<S: Store>(make: impl Fn() -> S
     sample::apply(&store, id, ask(1, None), later(2)).await;
     sample::apply(&store, id, sample::answer("a"), later(3)).await;
     sample::apply(&store, id, sample::answer("ключ"), later(4)).await;
-    sample::apply(&store, id, Step::Begin, later(5)).await;
+    sample::apply(&store, id, Step::Checkpoint { fence: 1, state: sample::json("{\"at\": 7}") }, later(4))
+        .await;
+    sample::apply(&store, id, sample::lose(1), later(5)).await;
+    sample::apply(&store, id, sample::begin(), later(505)).await;
     // The same keys again, which the task renames, in a round that ends the attempt.
-    sample::apply(&store, id, ask(2, Some(sample::json("[ 1.50 ]"))), later(6)).await;
-    sample::apply(&store, id, sample::answer("a~2"), later(7)).await;
-    let answered = sample::apply(&store, id, sample::answer("ключ~2"), later(8)).await;
-    assert!(answered.start);
-    let begun = sample::apply(&store, id, Step::Begin, later(9)).await;
+    sample::apply(&store, id, ask(3, Some(sample::json("[ 1.50 ]"))), later(506)).await;
+    sample::apply(&store, id, sample::answer("a~2"), later(507)).await;
+    let answered = sample::apply(&store, id, sample::answer("ключ~2"), later(508)).await;
+    assert_eq!(answered.task.carrier, Carrier::Ready(later(508)));
+    let begun = sample::apply(&store, id, sample::begin(), later(509)).await;
     assert_eq!(begun.round.map(|round| round.answers.len()), Some(2));
-    assert_eq!(begun.task.fence, 3);
+    assert_eq!(begun.task.fence, 4);
     let outcome =
         Outcome::Error { body: sample::json(r#"{"code":-1,"message":"no"}"#), summary: "no".to_owned() };
-    let ended = sample::apply(&store, id, Step::Finish { fence: 3, outcome }, later(10)).await;
-    assert_eq!(ended.task.version, store.events(id).unwrap().last().unwrap().version);
+    let ended = sample::apply(&store, id, Step::Finish { fence: 4, outcome }, later(510)).await;
+    assert_eq!(ended.task.version, store.events(id).await.unwrap().last().unwrap().version);
 }
 
 /// Every kind of outcome and every failure of our own comes back as it was; the description of the work goes.
@@ -57,9 +60,9 @@ pub async fn every_ending_reads_back<S: Store>(make: impl Fn() -> S) {
     for (step, status) in endings {
         let id = sample::create(&store, sample::new_task()).await.id;
         sample::apply(&store, id, sample::report("not yet"), later(4)).await;
-        assert!(store.work(id).unwrap().is_some());
+        assert!(store.work(id).await.unwrap().is_some());
         assert_eq!(sample::apply(&store, id, step, later(5)).await.task.status, status);
-        assert_eq!(store.work(id).unwrap(), None);
+        assert_eq!(store.work(id).await.unwrap(), None);
     }
 }
 
@@ -73,8 +76,8 @@ pub async fn payloads_of_null_are_not_lost<S: Store>(make: impl Fn() -> S) {
     sample::apply(&store, id, ask, NOW).await;
     let answered =
         sample::apply(&store, id, Step::Answer { answers: vec![("q".to_owned(), null())] }, NOW).await;
-    assert!(answered.start);
-    assert_eq!(store.get(id).unwrap().unwrap().inputs.open().count(), 0);
+    assert_eq!(answered.task.carrier, Carrier::Ready(NOW));
+    assert_eq!(store.get(id).await.unwrap().unwrap().inputs.open().count(), 0);
 }
 
 /// A round without questions parks the work all the same.
@@ -83,7 +86,7 @@ pub async fn work_parked_without_questions_stays_parked<S: Store>(make: impl Fn(
     let id = sample::create(&store, sample::new_task()).await.id;
     let ask = Step::Ask { fence: 1, questions: Vec::new(), resume: Some(sample::json("{}")) };
     sample::apply(&store, id, ask, NOW).await;
-    assert!(store.get(id).unwrap().unwrap().inputs.is_parked());
+    assert!(store.get(id).await.unwrap().unwrap().inputs.is_parked());
 }
 
 /// The order of the calls counts, not the order in which their futures are polled.
@@ -108,15 +111,15 @@ pub async fn a_refusal_changes_nothing<S: Store>(make: impl Fn() -> S) {
     let store = make();
     let id = sample::create(&store, sample::unusual_task()).await.id;
     let ended = sample::apply(&store, id, sample::finish(), later(1)).await.task;
-    let events = store.events(id).unwrap();
+    let events = store.events(id).await.unwrap();
     let fail = Step::Fail { fence: 1, failure: Failure::Interrupted, message: String::new() };
-    for step in [Step::Cancel, sample::finish(), sample::report("late"), Step::Begin, fail, Step::Tick] {
+    for step in [Step::Cancel, sample::finish(), sample::report("late"), sample::begin(), fail, Step::Tick] {
         sample::refused(&store, id, step, later(2)).await;
     }
     // Late answers are acknowledged, and change as little.
     assert_eq!(sample::apply(&store, id, sample::answer("q"), later(2)).await.ignored, 1);
-    assert_eq!(store.get(id).unwrap(), Some(ended));
-    assert_eq!(store.events(id).unwrap(), events);
+    assert_eq!(store.get(id).await.unwrap(), Some(ended));
+    assert_eq!(store.events(id).await.unwrap(), events);
 }
 
 /// An attempt that was replaced can write nothing any more.
@@ -125,21 +128,22 @@ pub async fn a_stale_fence_is_refused<S: Store>(make: impl Fn() -> S) {
     let mut new = sample::new_task();
     new.class = WorkClass::Repeatable;
     let id = sample::create(&store, new).await.id;
-    let begun = sample::apply(&store, id, Step::Begin, NOW).await;
-    assert_eq!(begun.task.fence, 2);
+    sample::apply(&store, id, sample::lose(1), NOW).await;
+    let begun = sample::apply(&store, id, sample::begin(), later(500)).await;
+    assert_eq!(begun.task.fence, 3);
     let ask = Step::Ask { fence: 1, questions: vec![sample::question("q")], resume: None };
     for step in [sample::report("old"), sample::finish(), ask] {
         let refusal = store.apply(id, step, later(1)).await;
         assert!(matches!(refusal, Err(StoreError::Refused(Refusal::StaleFence))), "{refusal:?}");
     }
-    assert_eq!(store.get(id).unwrap(), Some(begun.task));
+    assert_eq!(store.get(id).await.unwrap(), Some(begun.task));
 }
 
 /// The events are the moves, in order, under the versions they led to; reports leave no trace.
 pub async fn every_move_appends_its_event<S: Store>(make: impl Fn() -> S) {
     let store = make();
     let id = sample::create(&store, sample::new_task()).await.id;
-    let mut expected = vec![store.events(id).unwrap().remove(0)];
+    let mut expected = vec![store.events(id).await.unwrap().remove(0)];
     let created = &expected[0];
     assert_eq!((created.version, created.at, created.who), (1, NOW, Who::Requestor));
     assert_eq!((created.from, created.to), (None, Status::Working));
@@ -147,6 +151,6 @@ pub async fn every_move_appends_its_event<S: Store>(make: impl Fn() -> S) {
     for (n, step) in [ask, sample::answer("q"), sample::report("…"), Step::Cancel].into_iter().enumerate() {
         expected.extend(sample::apply(&store, id, step, later(n as u64)).await.event);
     }
-    assert_eq!(store.events(id).unwrap(), expected);
+    assert_eq!(store.events(id).await.unwrap(), expected);
     assert_eq!(expected.iter().map(|event| event.version).collect::<Vec<_>>(), [1, 2, 3, 5]);
 }

@@ -16,15 +16,15 @@ pub async fn a_deleted_task_leaves_nothing<S: Store>(make: impl Fn() -> S) {
     let deleted = store.apply(id, Step::Tick, ended.due_at()).await.unwrap();
     assert!(deleted.delete);
 
-    assert_eq!(store.get(id).unwrap(), None);
-    assert_eq!(store.work(id).unwrap(), None);
-    assert_eq!(store.events(id).unwrap(), []);
-    assert_eq!(store.due(Timestamp::NEVER, 10).unwrap(), [before.id, after.id]);
+    assert_eq!(store.get(id).await.unwrap(), None);
+    assert_eq!(store.work(id).await.unwrap(), None);
+    assert_eq!(store.events(id).await.unwrap(), []);
+    assert_eq!(store.due(Timestamp::NEVER, 10).await.unwrap(), [before.id, after.id]);
     assert!(matches!(store.apply(id, Step::Tick, ended.due_at()).await, Err(StoreError::NotFound)));
-    assert_eq!(store.list(&new.owner, None, 10).unwrap().tasks, [before.clone(), after]);
-    assert_eq!(store.events(before.id).unwrap().len(), 1);
+    assert_eq!(store.list(&new.owner, None, 10).await.unwrap().tasks, [before.clone(), after]);
+    assert_eq!(store.events(before.id).await.unwrap().len(), 1);
 
     // Nothing of the old life shines through in a new one.
     sample::create(&store, new).await;
-    assert_eq!(store.events(id).unwrap().len(), 1);
+    assert_eq!(store.events(id).await.unwrap().len(), 1);
 }

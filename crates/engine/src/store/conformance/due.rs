@@ -24,52 +24,26 @@ pub async fn the_earliest_is_due_first<S: Store>(make: impl Fn() -> S) {
     sample::create(&store, never).await;
     by_deadline.sort();
     let sorted: Vec<TaskId> = by_deadline.iter().map(|(_, id)| *id).collect();
-    assert_eq!(store.due(later(9_999), 10).unwrap(), []);
-    assert_eq!(store.due(later(10_000), 10).unwrap(), sorted[..1]);
-    assert_eq!(store.due(later(30_000), 10).unwrap(), sorted[..4]);
-    assert_eq!(store.due(later(30_000), 3).unwrap(), sorted[..3]);
-    assert_eq!(store.due(later(1_000_000), usize::MAX).unwrap(), sorted);
+    assert_eq!(store.due(later(9_999), 10).await.unwrap(), []);
+    assert_eq!(store.due(later(10_000), 10).await.unwrap(), sorted[..1]);
+    assert_eq!(store.due(later(30_000), 10).await.unwrap(), sorted[..4]);
+    assert_eq!(store.due(later(30_000), 3).await.unwrap(), sorted[..3]);
+    assert_eq!(store.due(later(1_000_000), usize::MAX).await.unwrap(), sorted);
 }
 
 /// The end of a task moves what it is due for; so does a longer ttl.
 pub async fn ended_tasks_are_due_for_deletion<S: Store>(make: impl Fn() -> S) {
     let store = make();
     let id = sample::create(&store, sample::new_task()).await.id;
-    assert_eq!(store.due(RUN_DEADLINE, 10).unwrap(), [id]);
+    assert_eq!(store.due(RUN_DEADLINE, 10).await.unwrap(), [id]);
     let ended = sample::apply(&store, id, Step::Cancel, RUN_DEADLINE).await.task;
-    assert_eq!(store.due(RUN_DEADLINE, 10).unwrap(), []);
-    assert_eq!(store.due(ended.due_at(), 10).unwrap(), [id]);
+    assert_eq!(store.due(RUN_DEADLINE, 10).await.unwrap(), []);
+    assert_eq!(store.due(ended.due_at(), 10).await.unwrap(), [id]);
 
     let mut short = sample::new_task();
     short.lifetime.ttl = Duration::from_secs(4);
     let short = sample::create(&store, short).await.id;
-    assert_eq!(store.due(later(3_000), 10).unwrap(), [short]);
+    assert_eq!(store.due(later(3_000), 10).await.unwrap(), [short]);
     sample::apply(&store, short, Step::Tick, later(3_000)).await;
-    assert_eq!(store.due(later(3_000), 10).unwrap(), []);
-}
-
-/// The walk over open tasks meets each once and skips those that have ended.
-pub async fn open_tasks_are_walked_in_pages<S: Store>(make: impl Fn() -> S) {
-    let store = make();
-    let mut open = Vec::new();
-    for n in 0..20 {
-        let task = sample::create(&store, sample::new_task()).await;
-        match n % 4 {
-            0 => drop(sample::apply(&store, task.id, sample::finish(), NOW).await),
-            1 => {
-                let ask = Step::Ask { fence: 1, questions: vec![sample::question("q")], resume: None };
-                open.push(sample::apply(&store, task.id, ask, NOW).await.task);
-            }
-            _ => open.push(task),
-        }
-    }
-    let (mut seen, mut after) = (Vec::new(), 0);
-    loop {
-        let page = store.open(after, 4).unwrap();
-        let Some(last) = page.last() else { break };
-        after = last.id.locator();
-        assert!(page.len() <= 4);
-        seen.extend(page);
-    }
-    assert_eq!(seen, open);
+    assert_eq!(store.due(later(3_000), 10).await.unwrap(), []);
 }

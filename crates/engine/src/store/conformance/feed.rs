@@ -39,7 +39,7 @@ pub async fn news_is_committed_before_it_is_told<S: Store>(make: impl Fn() -> S)
     let reports: Vec<_> = (0..200).map(|_| store.apply(id, sample::report("…"), NOW)).collect();
     for _ in &reports {
         let told = changed(&mut follower).await;
-        assert!(store.get(id).unwrap().unwrap().version >= told.version);
+        assert!(store.get(id).await.unwrap().unwrap().version >= told.version);
     }
     join_all(reports).await;
 }
@@ -54,7 +54,7 @@ pub async fn a_write_outlives_its_caller<S: Store>(make: impl Fn() -> S) {
     drop(store.apply(id, sample::finish(), NOW));
     assert_eq!(changed(&mut follower).await.version, 1);
     let ended = changed(&mut follower).await;
-    assert_eq!(store.get(id).unwrap(), Some(ended));
+    assert_eq!(store.get(id).await.unwrap(), Some(ended));
 }
 
 /// Where nothing was written there is nothing to tell.
@@ -63,7 +63,7 @@ pub async fn refusals_are_no_news<S: Store>(make: impl Fn() -> S) {
     let id = sample::create(&store, sample::new_task()).await.id;
     let mut follower = store.feed().follow([id]);
     sample::refused(&store, id, Step::Tick, NOW).await;
-    sample::refused(&store, id, Step::Begin, NOW).await;
+    sample::refused(&store, id, sample::begin(), NOW).await;
     sample::apply(&store, id, sample::answer("nobody asked"), NOW).await;
     assert!(store.create(sample_again(id)).await.is_err());
     sample::apply(&store, id, Step::Cancel, NOW).await;

@@ -16,12 +16,12 @@ pub async fn owners_see_their_own_tasks_only<S: Store>(make: impl Fn() -> S) {
         }
     }
     for (n, name) in names.iter().enumerate() {
-        let page = store.list(&Owner::named(name), None, 100).unwrap();
+        let page = store.list(&Owner::named(name), None, 100).await.unwrap();
         let expected: Vec<TaskId> = kept.iter().skip(n).step_by(names.len()).copied().collect();
         assert_eq!(page.tasks.iter().map(|task| task.id).collect::<Vec<_>>(), expected, "{name:?}");
         assert_eq!(page.next, None);
     }
-    assert!(store.list(&Owner::named("b"), None, 100).unwrap().tasks.is_empty());
+    assert!(store.list(&Owner::named("b"), None, 100).await.unwrap().tasks.is_empty());
 }
 
 /// Pages of any size hold every task once, oldest first, and the last one says that it is.
@@ -33,7 +33,7 @@ pub async fn pages_join_without_gap_or_overlap<S: Store>(make: impl Fn() -> S) {
     for limit in [1, 5, 8, 23, 24, 25, usize::MAX] {
         let (mut seen, mut pages, mut after) = (Vec::new(), 0, None);
         loop {
-            let page = store.list(&owner, after, limit).unwrap();
+            let page = store.list(&owner, after, limit).await.unwrap();
             assert!(page.tasks.len() <= limit);
             seen.extend(page.tasks.iter().map(|task| task.id));
             pages += 1;
@@ -48,7 +48,7 @@ pub async fn pages_join_without_gap_or_overlap<S: Store>(make: impl Fn() -> S) {
     // A place in the list stays good when the task there is gone.
     let ended = sample::apply(&store, mine[3], Step::Cancel, sample::NOW).await.task;
     store.apply(mine[3], Step::Tick, ended.due_at()).await.unwrap();
-    assert_eq!(store.list(&owner, Some(mine[3].locator()), 1).unwrap().tasks[0].id, mine[4]);
+    assert_eq!(store.list(&owner, Some(mine[3].locator()), 1).await.unwrap().tasks[0].id, mine[4]);
 }
 
 /// A requestor that pages while tasks come and end misses none of those it had.
@@ -58,7 +58,7 @@ pub async fn tasks_added_meanwhile_push_nothing_out<S: Store>(make: impl Fn() ->
     let mut all = fill(&store, &owner, 20).await;
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
-        let page = store.list(&owner, after, 6).unwrap();
+        let page = store.list(&owner, after, 6).await.unwrap();
         seen.extend(page.tasks.iter().map(|task| task.id));
         let Some(next) = page.next else { break };
         after = Some(next);
@@ -88,7 +88,7 @@ pub async fn a_list_says_how_tasks_ended<S: Store>(make: impl Fn() -> S) {
         }
         expected.push(task);
     }
-    assert_eq!(store.list(&Owner::local(), None, 10).unwrap().tasks, expected);
+    assert_eq!(store.list(&Owner::local(), None, 10).await.unwrap().tasks, expected);
 }
 
 async fn fill(store: &impl Store, owner: &Owner, count: usize) -> Vec<TaskId> {

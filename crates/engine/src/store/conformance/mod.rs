@@ -1,7 +1,7 @@
 //! What every store must do. One file per subject; each function is one claim and panics where it does not hold.
 //!
-//! A backend runs [`run_all`] in its tests with a function that makes an empty store, on a tokio runtime with time
-//! enabled.
+//! A backend runs [`run_all`] in its tests with a function that makes an empty store, on a multi-threaded tokio runtime
+//! with time enabled.
 
 // A claim that does not hold ends in a panic, so here unwrapping is how claims are made.
 #![allow(clippy::unwrap_used)]
@@ -11,9 +11,11 @@ pub mod create;
 pub mod delete;
 pub mod due;
 pub mod feed;
+pub mod key;
 pub mod list;
 #[cfg(test)]
 mod model;
+pub mod node;
 pub mod race;
 mod sample;
 pub mod secret;
@@ -42,7 +44,14 @@ pub async fn run_all<S: Store>(make: impl Fn() -> S) {
     list::a_list_says_how_tasks_ended(&make).await;
     due::the_earliest_is_due_first(&make).await;
     due::ended_tasks_are_due_for_deletion(&make).await;
-    due::open_tasks_are_walked_in_pages(&make).await;
+    node::a_node_lives_as_long_as_its_lease(&make).await;
+    node::orphans_are_what_dead_nodes_carried(&make).await;
+    node::lost_work_is_ready_until_it_is_begun(&make).await;
+    node::ended_work_is_kept_until_it_is_stopped(&make).await;
+    node::versions_are_told_for_many(&make).await;
+    key::a_key_is_taken_once(&make).await;
+    key::a_key_lives_as_long_as_its_task(&make).await;
+    key::one_of_many_gets_the_key(&make).await;
     delete::a_deleted_task_leaves_nothing(&make).await;
     feed::followers_see_every_version_in_order(&make).await;
     feed::news_is_committed_before_it_is_told(&make).await;

@@ -1,14 +1,18 @@
 //! Random lives: whatever is done to both, SQLite holds what memory holds.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
-use taskgate_task::{Failure, NewTask, Outcome, Payload, Question, Step, TaskId, Timestamp, WorkClass};
+use taskgate_task::{
+    Failure, IdempotencyKey, NewTask, NodeId, Outcome, Payload, Question, Step, TaskId, Timestamp, WorkClass,
+};
 
 use super::sample;
 use crate::{MemoryStore, SqliteOptions, SqliteStore, Store};
 
 #[derive(Debug, Clone)]
 enum Operation {
-    Create(usize, WorkClass),
+    Create(usize, WorkClass, Option<u8>),
     Apply(usize, Step, u64),
 }
 
@@ -42,9 +46,18 @@ fn step() -> impl Strategy<Value = Step> {
     });
     let questions = proptest::collection::vec(question, 0..3);
     let failure = prop_oneof![Just(Failure::Interrupted), Just(Failure::IdleLimit), Just(Failure::NoRunner)];
-    let fence = || 1u64..3;
+    let fence = || 1u64..5;
     prop_oneof![
-        2 => Just(Step::Begin),
+        4 => (1i64..3).prop_map(|node| Step::Begin { node: NodeId::from_number(node) }),
+        3 => (fence(), any::<u8>())
+            .prop_map(|(fence, jitter)| Step::Lose { fence, message: "lost".to_owned(), jitter }),
+        2 => (fence(), payload()).prop_map(|(fence, state)| Step::Checkpoint { fence, state }),
+        1 => (fence(), 0u64..9000).prop_map(|(fence, pause)| Step::PutBack {
+            fence,
+            pause: Duration::from_millis(pause),
+            message: "elsewhere".to_owned(),
+        }),
+        1 => fence().prop_map(|fence| Step::Stopped { fence }),
         4 => (fence(), "\\PC{0,8}").prop_map(|(fence, message)| Step::Report { fence, message }),
         4 => (fence(), questions, proptest::option::of(payload()))
             .prop_map(|(fence, questions, resume)| Step::Ask { fence, questions, resume }),
@@ -60,27 +73,39 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
-    let class = prop_oneof![Just(WorkClass::Live), Just(WorkClass::Repeatable)];
+    let class = proptest::sample::select(&WorkClass::ALL[..]);
     prop_oneof![
-        1 => (0..TASKS, class).prop_map(|(task, class)| Operation::Create(task, class)),
+        1 => (0..TASKS, class, proptest::option::of(0u8..2))
+            .prop_map(|(task, class, key)| Operation::Create(task, class, key)),
         8 => (0..TASKS, step(), 0u64..20_000).prop_map(|(task, step, pause)| Operation::Apply(task, step, pause)),
     ]
 }
 
 async fn perform(store: &impl Store, ids: &[TaskId], operation: Operation, now: Timestamp) -> String {
     match operation {
-        Operation::Create(task, class) => {
-            let new = NewTask { id: ids[task], class, created_at: now, ..sample::new_task() };
+        Operation::Create(task, class, key) => {
+            let key =
+                key.map(|key| IdempotencyKey { tool: "t".to_owned(), key: key.to_string(), digest: [7; 32] });
+            let new = NewTask { id: ids[task], class, key, created_at: now, ..sample::new_task() };
             format!("{:?}", store.create(new).await)
         }
         Operation::Apply(task, step, _) => format!("{:?}", store.apply(ids[task], step, now).await),
     }
 }
 
-fn everything(store: &impl Store, ids: &[TaskId], now: Timestamp) -> String {
-    let tasks: Vec<_> = ids.iter().map(|id| (store.get(*id), store.work(*id), store.events(*id))).collect();
-    let list = store.list(&taskgate_task::Owner::local(), None, 2);
-    format!("{tasks:#?} {list:#?} {:#?} {:#?}", store.due(now, 2), store.open(0, 2))
+/// All that can be asked of it.
+async fn everything(store: &impl Store, ids: &[TaskId], now: Timestamp) -> String {
+    let mut all = Vec::new();
+    for id in ids {
+        all.push(format!("{:#?} {:#?}", store.get(*id).await, store.work(*id).await));
+        all.push(format!("{:#?}", store.events(*id).await));
+    }
+    all.push(format!("{:#?}", store.list(&taskgate_task::Owner::local(), None, 2).await));
+    all.push(format!("{:#?} {:#?}", store.due(now, 2).await, store.ready(now, 2).await));
+    let mut orphans = store.orphans(10).await.unwrap();
+    orphans.sort_by_key(|task| task.id);
+    all.push(format!("{orphans:#?}"));
+    all.concat()
 }
 
 proptest! {
@@ -98,15 +123,17 @@ proptest! {
             let sqlite = SqliteStore::open(options()).unwrap();
             for operation in operations {
                 if let Operation::Apply(_, _, pause) = &operation {
-                    now = now.after(std::time::Duration::from_millis(*pause));
+                    now = now.after(Duration::from_millis(*pause));
                 }
                 let expected = runtime.block_on(perform(&memory, &ids, operation.clone(), now));
                 let got = runtime.block_on(perform(&sqlite, &ids, operation, now));
                 prop_assert_eq!(got, expected);
-                prop_assert_eq!(everything(&sqlite, &ids, now), everything(&memory, &ids, now));
+                let expected = runtime.block_on(everything(&memory, &ids, now));
+                prop_assert_eq!(runtime.block_on(everything(&sqlite, &ids, now)), expected);
             }
         }
         let reopened = SqliteStore::open(options()).unwrap();
-        prop_assert_eq!(everything(&reopened, &ids, now), everything(&memory, &ids, now));
+        let expected = runtime.block_on(everything(&memory, &ids, now));
+        prop_assert_eq!(runtime.block_on(everything(&reopened, &ids, now)), expected);
     }
 }

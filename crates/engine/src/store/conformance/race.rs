@@ -4,8 +4,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use taskgate_task::{Change, NewTask, Refusal, Status, Step, Task, TaskId, Timestamp};
+use tokio::runtime::Handle;
 
 use super::sample::{self, NOW, RUN_DEADLINE};
 use crate::{Store, StoreError};
@@ -25,27 +26,34 @@ pub async fn one_of_many_wins_and_stays<S: Store>(make: impl Fn() -> S, rounds: 
         [(Step::Cancel, NOW), (sample::finish(), NOW), (Step::Tick, RUN_DEADLINE), (Step::Cancel, NOW)];
     let start = Barrier::new(contenders.len() + 1);
     let (store, ids, start) = (&store, &ids, &start);
-    let results: Vec<Vec<Result<Change, StoreError>>> = thread::scope(|scope| {
-        let threads = contenders.map(|(step, now)| {
-            scope.spawn(move || {
-                let race = |id: &TaskId| {
+    let runtime = &Handle::current();
+    let race = || {
+        thread::scope(|scope| {
+            let threads = contenders.map(|(step, now)| {
+                scope.spawn(move || {
+                    let race = |id: &TaskId| {
+                        start.wait();
+                        runtime.block_on(store.apply(*id, step.clone(), now))
+                    };
+                    ids.iter().map(race).collect::<Vec<_>>()
+                })
+            });
+            let reader = scope.spawn(move || {
+                for id in ids {
                     start.wait();
-                    block_on(store.apply(*id, step.clone(), now))
-                };
-                ids.iter().map(race).collect::<Vec<_>>()
-            })
-        });
-        for id in ids {
-            start.wait();
-            // Whatever a reader sees as the end, it must see for ever after.
-            if let Some(ended) = ended(store, *id) {
-                assert_eq!(store.get(*id).unwrap(), Some(ended));
-            }
-        }
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
+                    // Whatever a reader sees as the end, it must see for ever after.
+                    if let Some(ended) = runtime.block_on(ended(store, *id)) {
+                        assert_eq!(runtime.block_on(store.get(*id)).unwrap(), Some(ended));
+                    }
+                }
+            });
+            reader.join().unwrap();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    };
+    let results: Vec<Vec<Result<Change, StoreError>>> = tokio::task::block_in_place(race);
     for (round, id) in ids.iter().enumerate() {
-        let record = ended(store, *id).unwrap();
+        let record = ended(store, *id).await.unwrap();
         let mut winners = 0;
         for result in results.iter().map(|results| &results[round]) {
             match result {
@@ -60,15 +68,10 @@ pub async fn one_of_many_wins_and_stays<S: Store>(make: impl Fn() -> S, rounds: 
             }
         }
         assert_eq!(winners, 1, "round {round}");
-        assert_eq!(store.events(*id).unwrap().len(), 2, "round {round}");
+        assert_eq!(store.events(*id).await.unwrap().len(), 2, "round {round}");
     }
 }
 
-fn ended(store: &impl Store, id: TaskId) -> Option<Task> {
-    store.get(id).unwrap().filter(|task| task.status.is_terminal())
-}
-
-/// The threads of the race are nobody's runtime.
-fn block_on<T>(future: BoxFuture<'static, T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+async fn ended(store: &impl Store, id: TaskId) -> Option<Task> {
+    store.get(id).await.unwrap().filter(|task| task.status.is_terminal())
 }

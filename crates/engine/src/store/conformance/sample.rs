@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use taskgate_task::{
-    Change, Lifetime, NewTask, Outcome, Owner, Payload, Question, Step, Task, TaskId, Timestamp, WorkClass,
+    Change, IdempotencyKey, Lifetime, NewTask, NodeId, Outcome, Owner, Payload, Question, Step, Task, TaskId,
+    Timestamp, WorkClass,
 };
 
 use crate::{Store, StoreError};
@@ -14,6 +15,22 @@ pub(super) const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 /// When their run limit is over.
 pub(super) const RUN_DEADLINE: Timestamp = Timestamp::from_millis(1_800_000_000_000 + 60_000);
+
+/// The node that carries the samples.
+pub(super) const NODE: NodeId = NodeId::from_number(7);
+
+/// Another one.
+pub(super) const OTHER: NodeId = NodeId::from_number(8);
+
+/// A node takes the work up.
+pub(super) fn begin() -> Step {
+    Step::Begin { node: OTHER }
+}
+
+/// The attempt is lost, without any spread.
+pub(super) fn lose(fence: u64) -> Step {
+    Step::Lose { fence, message: "its process ended".to_owned(), jitter: 0 }
+}
 
 /// `millis` after the beginning.
 pub(super) fn later(millis: u64) -> Timestamp {
@@ -47,6 +64,9 @@ pub(super) fn new_task() -> NewTask {
         runner: "echo".to_owned(),
         work: json(r#"{"name":"echo","arguments":{}}"#),
         class: WorkClass::Live,
+        max_attempts: 3,
+        node: NODE,
+        key: None,
         lifetime: Lifetime {
             run_deadline: RUN_DEADLINE,
             idle_limit: None,
@@ -55,6 +75,7 @@ pub(super) fn new_task() -> NewTask {
         },
         poll_interval: Duration::from_secs(1),
         status_message: None,
+        checkpoint: None,
         created_at: NOW,
     }
 }
@@ -66,6 +87,13 @@ pub(super) fn unusual_task() -> NewTask {
         runner: "läufer/日本".to_owned(),
         work: json("{ \"z\":1.0e+2,\"a\" : [0.10, 18446744073709551616, \"\\u00e9é\"] }"),
         class: WorkClass::Repeatable,
+        max_attempts: u32::MAX,
+        node: NodeId::from_number(i64::MAX),
+        key: Some(IdempotencyKey {
+            tool: "läuft".to_owned(),
+            key: "\u{0}'🔑".to_owned(),
+            digest: [0xff; 32],
+        }),
         lifetime: Lifetime {
             run_deadline: Timestamp::NEVER,
             idle_limit: Some(Duration::from_millis(1)),
@@ -74,6 +102,7 @@ pub(super) fn unusual_task() -> NewTask {
         },
         poll_interval: Duration::ZERO,
         status_message: Some("warte\n…".to_owned()),
+        checkpoint: Some(json("{ \"n\" :1.0e+2 }")),
         created_at: Timestamp::from_millis(-1),
         ..new_task()
     }
@@ -109,7 +138,7 @@ pub(super) async fn create(store: &impl Store, new: NewTask) -> Task {
 /// Makes the step and claims that the store now holds what it led to.
 pub(super) async fn apply(store: &impl Store, id: TaskId, step: Step, now: Timestamp) -> Change {
     let change = store.apply(id, step, now).await.unwrap();
-    assert_eq!(store.get(id).unwrap().as_ref(), Some(&change.task));
+    assert_eq!(store.get(id).await.unwrap().as_ref(), Some(&change.task));
     change
 }
 

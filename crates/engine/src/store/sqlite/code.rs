@@ -28,12 +28,14 @@ impl Code for Status {
 }
 
 impl Code for WorkClass {
-    const ALL: &'static [Self] = &[WorkClass::Live, WorkClass::Repeatable];
+    const ALL: &'static [Self] = &WorkClass::ALL;
 
     fn code(self) -> i64 {
         match self {
             WorkClass::Live => 1,
             WorkClass::Repeatable => 2,
+            WorkClass::Resumable => 3,
+            WorkClass::External => 4,
         }
     }
 }

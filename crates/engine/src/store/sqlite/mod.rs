@@ -21,10 +21,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use taskgate_task::{Change, Event, NewTask, Owner, Payload, Step, Task, TaskId, Timestamp};
+use futures_util::future::ready;
+use rusqlite::Connection;
+use taskgate_task::{
+    Change, Event, IdempotencyKey, NewTask, NodeId, Owner, Payload, Step, Task, TaskId, Timestamp,
+};
 
-use super::{Page, Store, StoreError};
+use super::{Node, Page, Store, StoreError, Stored};
 use crate::Feed;
 
 /// How a [`SqliteStore`] is opened.
@@ -81,49 +84,91 @@ impl SqliteStore {
     }
 }
 
+impl SqliteStore {
+    /// Reads on the calling thread, now.
+    fn read<T: Send + 'static>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Stored<T> {
+        Box::pin(ready(self.0.readers.with(read)))
+    }
+
+    fn write<W: write::Write>(&self, write: W) -> Stored<W::Written> {
+        Box::pin(self.0.writer.send(write))
+    }
+}
+
 impl Store for SqliteStore {
-    fn create(&self, new: NewTask) -> BoxFuture<'static, Result<Task, StoreError>> {
-        Box::pin(self.0.writer.send(write::Create(new)))
+    fn create(&self, new: NewTask) -> Stored<Task> {
+        self.write(write::Create(new))
     }
 
-    fn apply(
-        &self,
-        id: TaskId,
-        step: Step,
-        now: Timestamp,
-    ) -> BoxFuture<'static, Result<Change, StoreError>> {
-        Box::pin(self.0.writer.send(write::Apply { id, step, now }))
+    fn apply(&self, id: TaskId, step: Step, now: Timestamp) -> Stored<Change> {
+        self.write(write::Apply { id, step, now })
     }
 
-    fn get(&self, id: TaskId) -> Result<Option<Task>, StoreError> {
-        self.0.readers.with(|db| read::get(db, id))
+    fn get(&self, id: TaskId) -> Stored<Option<Task>> {
+        self.read(|db| read::get(db, id))
     }
 
-    fn work(&self, id: TaskId) -> Result<Option<Payload>, StoreError> {
-        self.0.readers.with(|db| read::work(db, id))
+    fn work(&self, id: TaskId) -> Stored<Option<Payload>> {
+        self.read(|db| read::work(db, id))
     }
 
-    fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Result<Page, StoreError> {
-        self.0.readers.with(|db| read::list(db, owner, after, limit))
+    fn keyed(&self, owner: &Owner, key: &IdempotencyKey) -> Stored<Option<(TaskId, bool)>> {
+        self.read(|db| read::keyed(db, owner, key))
     }
 
-    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<TaskId>, StoreError> {
-        self.0.readers.with(|db| read::due(db, now, limit))
+    fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Stored<Page> {
+        self.read(|db| read::list(db, owner, after, limit))
     }
 
-    fn open(&self, after: i64, limit: usize) -> Result<Vec<Task>, StoreError> {
-        self.0.readers.with(|db| read::open(db, after, limit))
+    fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<TaskId>> {
+        self.read(|db| read::due(db, now, limit))
     }
 
-    fn events(&self, id: TaskId) -> Result<Vec<Event>, StoreError> {
-        self.0.readers.with(|db| read::events(db, id))
+    fn ready(&self, now: Timestamp, limit: usize) -> Stored<Vec<Task>> {
+        self.read(|db| read::ready(db, now, limit))
     }
 
-    fn secret(&self, name: &str) -> Result<[u8; 32], StoreError> {
-        match self.0.readers.with(|db| read::secret(db, name))? {
-            Some(kept) => Ok(kept),
-            None => self.0.writer.send_and_wait(write::KeepSecret::new(name)?),
+    fn orphans(&self, limit: usize) -> Stored<Vec<Task>> {
+        self.read(|db| read::orphans(db, limit))
+    }
+
+    fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>> {
+        self.read(|db| read::versions(db, &ids))
+    }
+
+    fn events(&self, id: TaskId) -> Stored<Vec<Event>> {
+        self.read(|db| read::events(db, id))
+    }
+
+    fn secret(&self, name: &str) -> Stored<[u8; 32]> {
+        match self.0.readers.with(|db| read::secret(db, name)) {
+            Ok(Some(kept)) => Box::pin(ready(Ok(kept))),
+            Ok(None) => match write::KeepSecret::new(name) {
+                Ok(keep) => self.write(keep),
+                Err(error) => Box::pin(ready(Err(error))),
+            },
+            Err(error) => Box::pin(ready(Err(error))),
         }
+    }
+
+    fn join(&self, node: Node) -> Stored<()> {
+        self.write(write::Join(node))
+    }
+
+    fn renew(&self, node: NodeId, until: Timestamp) -> Stored<bool> {
+        self.write(write::Renew { node, until })
+    }
+
+    fn leave(&self, node: NodeId) -> Stored<()> {
+        self.write(write::Leave(node))
+    }
+
+    fn bury(&self, node: NodeId, now: Timestamp) -> Stored<bool> {
+        self.write(write::Bury { node, now })
+    }
+
+    fn nodes(&self) -> Stored<Vec<Node>> {
+        self.read(read::nodes)
     }
 
     fn feed(&self) -> &Feed {

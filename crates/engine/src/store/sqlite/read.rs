@@ -1,12 +1,12 @@
-//! What can be asked of the file. Every function is one statement, and so sees one moment.
+//! What can be asked of the file. Unless it says otherwise a function is one statement, and so sees one moment.
 
 use rusqlite::{Connection, Row};
-use taskgate_task::{Event, Owner, Payload, Task, TaskId, Timestamp};
+use taskgate_task::{Event, IdempotencyKey, Owner, Payload, Task, TaskId, Timestamp};
 
 use super::failed;
 use super::row::{self, Bodies, Cell};
 use crate::StoreError;
-use crate::store::Page;
+use crate::store::{Node, Page};
 
 /// The record of `id`, with its outcome's body. The most frequent question of all.
 pub(super) fn get(db: &Connection, id: TaskId) -> Result<Option<Task>, StoreError> {
@@ -55,10 +55,51 @@ pub(super) fn due(db: &Connection, now: Timestamp, limit: usize) -> Result<Vec<T
     })
 }
 
-/// Records of tasks that have not ended.
-pub(super) fn open(db: &Connection, after: i64, limit: usize) -> Result<Vec<Task>, StoreError> {
-    let mut statement = db.prepare_cached(include_str!("queries/task_open.sql")).map_err(failed)?;
-    collect(statement.query((after, sql_limit(limit))), |row| row::task(row, Bodies::Spared))
+/// Records of tasks that may be begun.
+pub(super) fn ready(db: &Connection, now: Timestamp, limit: usize) -> Result<Vec<Task>, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_ready.sql")).map_err(failed)?;
+    collect(statement.query((now.as_millis(), sql_limit(limit))), |row| row::task(row, Bodies::Spared))
+}
+
+/// Records of tasks whose node is gone.
+pub(super) fn orphans(db: &Connection, limit: usize) -> Result<Vec<Task>, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_orphans.sql")).map_err(failed)?;
+    collect(statement.query([sql_limit(limit)]), |row| row::task(row, Bodies::Spared))
+}
+
+/// The versions of those of `ids` that there are. Each is found by itself; together they may be of several moments.
+pub(super) fn versions(db: &Connection, ids: &[TaskId]) -> Result<Vec<(TaskId, u64)>, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_version.sql")).map_err(failed)?;
+    let mut versions = Vec::with_capacity(ids.len());
+    for id in ids {
+        let mut rows = statement.query([id.locator()]).map_err(failed)?;
+        if let Some(row) = rows.next().map_err(failed)?
+            && id.has_secret(secret_in(row, 0)?)
+        {
+            versions.push((*id, Cell { row, index: 1, table: "task", name: "version" }.count()?));
+        }
+    }
+    Ok(versions)
+}
+
+/// The owner's task with this key, and whether it is for the same call.
+pub(super) fn keyed(
+    db: &Connection,
+    owner: &Owner,
+    key: &IdempotencyKey,
+) -> Result<Option<(TaskId, bool)>, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_keyed.sql")).map_err(failed)?;
+    let mut rows = statement.query((owner.as_str(), &key.tool, &key.key)).map_err(failed)?;
+    let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
+    let cell = |index, name| Cell { row, index, table: "task", name };
+    let id = TaskId::from_parts(cell(0, "locator").int()?, cell(1, "secret").array()?);
+    Ok(Some((id, cell(2, "key_digest").bytes()? == key.digest)))
+}
+
+/// The nodes that have joined.
+pub(super) fn nodes(db: &Connection) -> Result<Vec<Node>, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/node_list.sql")).map_err(failed)?;
+    collect(statement.query([]), row::node)
 }
 
 /// The events of `id`.

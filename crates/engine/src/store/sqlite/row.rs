@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use rusqlite::Row;
 use rusqlite::types::{FromSqlResult, ValueRef};
-use taskgate_task::{Event, Inputs, Lifetime, Outcome, Owner, Payload, Task, TaskId, Timestamp};
+use taskgate_task::{
+    Carrier, Event, Inputs, Lifetime, NodeId, Outcome, Owner, Payload, Task, TaskId, Timestamp,
+};
 
 use super::code::{Code, OutcomeKind};
 use super::failed;
 use crate::StoreError;
+use crate::store::Node;
 
 /// Whether a query selected the outcomes' bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +23,7 @@ pub(super) enum Bodies {
 }
 
 /// The columns every query for records selects, in this order.
-pub(super) const TASK: [&str; 23] = [
+pub(super) const TASK: [&str; 27] = [
     "locator",
     "secret",
     "owner",
@@ -44,6 +47,10 @@ pub(super) const TASK: [&str; 23] = [
     "summary",
     "inputs",
     "outcome",
+    "carrier",
+    "ready_at",
+    "max_attempts",
+    "checkpoint",
 ];
 
 /// The columns of an event.
@@ -60,7 +67,10 @@ pub(super) fn task(row: &Row<'_>, bodies: Bodies) -> Result<Task, StoreError> {
         status: cell(5).code()?,
         version: cell(6).count()?,
         fence: cell(7).count()?,
+        carrier: Carrier::from_parts(cell(23).maybe(Cell::node)?, cell(24).maybe(Cell::time)?),
         attempts: cell(8).count()?,
+        max_attempts: cell(25).count()?,
+        checkpoint: cell(26).maybe(Cell::payload)?,
         created_at: cell(9).time()?,
         updated_at: cell(10).time()?,
         ended_at: cell(11).maybe(Cell::time)?,
@@ -105,6 +115,17 @@ pub(super) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
         from: cell(4).maybe(Cell::code)?,
         to: cell(5).code()?,
         why: cell(6).string()?,
+    })
+}
+
+/// Reads a node.
+pub(super) fn node(row: &Row<'_>) -> Result<Node, StoreError> {
+    let cell = |index, name| Cell { row, index, table: "node", name };
+    Ok(Node {
+        id: cell(0, "id").node()?,
+        name: cell(1, "name").string()?,
+        joined_at: cell(2, "joined_at").time()?,
+        lease_until: cell(3, "lease_until").time()?,
     })
 }
 
@@ -153,6 +174,10 @@ impl<'r> Cell<'r> {
 
     pub(super) fn time(self) -> Result<Timestamp, StoreError> {
         self.int().map(Timestamp::from_millis)
+    }
+
+    pub(super) fn node(self) -> Result<NodeId, StoreError> {
+        self.int().map(NodeId::from_number)
     }
 
     pub(super) fn span(self) -> Result<Duration, StoreError> {

@@ -1,7 +1,7 @@
 use std::future::Future;
 use std::slice;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use rusqlite::Connection;
@@ -55,18 +55,11 @@ impl Writer {
         write: W,
     ) -> impl Future<Output = Result<W::Written, StoreError>> + Send + use<W> {
         let (reply, written) = oneshot::channel();
-        self.enqueue(write, Reply::Future(reply));
+        self.enqueue(write, reply);
         async move { written.await.unwrap_or_else(|_| Err(closed())) }
     }
 
-    /// Enqueues the write and blocks the thread until it is done.
-    pub(super) fn send_and_wait<W: Write>(&self, write: W) -> Result<W::Written, StoreError> {
-        let (reply, written) = mpsc::sync_channel(1);
-        self.enqueue(write, Reply::Thread(reply));
-        written.recv().unwrap_or_else(|_| Err(closed()))
-    }
-
-    fn enqueue<W: Write>(&self, write: W, reply: Reply<W::Written>) {
+    fn enqueue<W: Write>(&self, write: W, reply: oneshot::Sender<Result<W::Written, StoreError>>) {
         if let Some(jobs) = &self.jobs {
             // If the writer is gone, so is the reply in here, and its other end says so.
             let _ = jobs.send(Box::new(Waiting { write, outcome: Err(closed()), reply }));
@@ -103,12 +96,7 @@ trait Job: Send {
 struct Waiting<W: Write> {
     write: W,
     outcome: Result<W::Written, StoreError>,
-    reply: Reply<W::Written>,
-}
-
-enum Reply<T> {
-    Future(oneshot::Sender<Result<T, StoreError>>),
-    Thread(SyncSender<Result<T, StoreError>>),
+    reply: oneshot::Sender<Result<W::Written, StoreError>>,
 }
 
 impl<W: Write> Job for Waiting<W> {
@@ -128,10 +116,7 @@ impl<W: Write> Job for Waiting<W> {
         if let Ok(written) = &self.outcome {
             W::publish(written, feed);
         }
-        match self.reply {
-            Reply::Future(reply) => drop(reply.send(self.outcome)),
-            Reply::Thread(reply) => drop(reply.send(self.outcome)),
-        }
+        drop(self.reply.send(self.outcome));
     }
 }
 

@@ -56,9 +56,12 @@ pub(super) fn check(raw: &RawPolicy, inherited: &ToolPolicy, around: &Surroundin
         let what = format!("`retention` ({retention}) is longer than `max_retention` ({most})");
         around.problems.add_with_help(span, what, "allowed: a `retention` up to `max_retention`");
     }
-    let words = r#""annotations", "fail", "repeat""#;
+    let words = r#""annotations", "fail", "repeat", "resume""#;
     if let Some(class) = around.parsed(&raw.after_crash, "after_crash", words, parse_after_crash) {
         policy.class = class;
+    }
+    if let Some(most) = around.counted(&raw.max_attempts, "max_attempts", limits::MAX_ATTEMPTS) {
+        policy.max_attempts = u32::try_from(most).unwrap_or(u32::MAX);
     }
     let length =
         format!("a text of at most {LONGEST_RESPONSE} bytes; an empty one takes back an inherited one");
@@ -80,6 +83,7 @@ fn parse_after_crash(word: &str) -> Result<Option<WorkClass>, String> {
         "annotations" => Ok(None),
         "fail" => Ok(Some(WorkClass::Live)),
         "repeat" => Ok(Some(WorkClass::Repeatable)),
+        "resume" => Ok(Some(WorkClass::Resumable)),
         _ => Err("is none of these words".to_owned()),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use taskgate_engine::NodeSettings;
 use toml::Spanned;
 
 use super::{DEFAULT_LISTEN, Surroundings, span_of};
@@ -77,6 +78,33 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
         streams: check_streams(raw, around),
         drain_grace: duration(&raw.drain_grace, "drain_grace", limits::DRAIN_GRACE)
             .unwrap_or(default.drain_grace),
+        node: check_node(raw, around),
+    }
+}
+
+/// How this node lives among others.
+fn check_node(raw: &RawConfig, around: &Surroundings<'_>) -> NodeSettings {
+    let default = NodeSettings::default();
+    let duration = |entry: &Entry<String>, key, range: DurationRange| {
+        around.parsed(entry, key, &range.allowed(), |text| range.parse(text))
+    };
+    let name = format!("1 to {LONGEST_NAME} bytes of plain text");
+    let lease = duration(&raw.lease, "lease", limits::LEASE).unwrap_or(default.lease);
+    // Whoever sets the lease only gets heartbeats that fit.
+    let heartbeat = duration(&raw.heartbeat, "heartbeat", limits::HEARTBEAT).unwrap_or(lease / 3);
+    if heartbeat > lease / 2 {
+        let span = span_of(&raw.heartbeat).or(span_of(&raw.lease)).unwrap_or_default();
+        let [lease, heartbeat] = [lease, heartbeat].map(crate::config::format_duration);
+        let what = format!(
+            "`heartbeat` ({heartbeat}) is longer than half of `lease` ({lease}): one that fails would cost the work"
+        );
+        around.problems.add_with_help(span, what, "allowed: a `heartbeat` up to half of `lease`");
+    }
+    NodeSettings {
+        name: around.parsed(&raw.node_name, "node_name", &name, parse_server_name).unwrap_or(default.name),
+        lease,
+        heartbeat,
+        poll: duration(&raw.store_poll, "store_poll", limits::STORE_POLL).unwrap_or(default.poll),
     }
 }
 

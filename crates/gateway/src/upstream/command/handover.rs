@@ -1,32 +1,27 @@
-//! What a command's run says to the engine so that another run can take it up.
+//! What a command's run puts down so that another run can take it up.
 
 use serde::{Deserialize, Serialize};
-use taskgate_engine::{Report, Work};
-use taskgate_task::Payload;
+use taskgate_engine::Work;
+use taskgate_task::{InvalidPayload, Payload};
 
-/// What is put down for the next run: where the command is.
-#[derive(Debug, Serialize, Deserialize)]
+/// Where a command is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Whereabouts {
-    /// The attempt's name in the work directory.
+    /// The work directory's own id.
+    pub yard: String,
+    /// The attempt's name in it.
     pub attempt: String,
 }
 
-/// What an earlier run has put down.
-pub fn put_down_before(_work: &Work) -> Option<Result<Whereabouts, String>> {
-    None
-}
+impl Whereabouts {
+    /// What an earlier run has put down, if it has.
+    pub fn of(work: &Work) -> Result<Option<Whereabouts>, String> {
+        let read = |state: &Payload| serde_json::from_str(state.as_str());
+        let whereabouts = work.checkpoint.as_ref().map(read).transpose();
+        whereabouts.map_err(|error| format!("Where the command is cannot be read: {error}"))
+    }
 
-/// Puts down where the command will be. When it returns, that is durable if the work is a task.
-pub async fn put_down(_report: &Report, whereabouts: &Whereabouts) -> Result<(), String> {
-    Payload::from_value(whereabouts).map(drop).map_err(|error| error.to_string())
-}
-
-/// Whether the run is dropped because this process goes: its work is not to be stopped then, another one takes it up.
-pub fn is_leaving(_report: &Report) -> bool {
-    false
-}
-
-/// Whether it is settled what became of the run: its outcome is stored, or its caller has it.
-pub async fn is_settled(_report: &Report) -> bool {
-    true
+    pub fn to_payload(&self) -> Result<Payload, InvalidPayload> {
+        Payload::from_value(self)
+    }
 }

@@ -5,12 +5,12 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use taskgate_detached::{Attempt, DetachedError, Environment, Seen, Spec, State, Supervisor};
-use taskgate_engine::{Ending, Report, Runner, Work};
+use taskgate_engine::{Ending, NotStopped, Report, Runner, Work};
 use taskgate_task::Payload;
 use tokio::time::Instant;
 
 use super::CommandTool;
-use super::handover::{self, Whereabouts};
+use super::handover::Whereabouts;
 use super::outcome::{self, Written};
 use super::yard::{Hold, Yard};
 use crate::policy::ToolPolicy;
@@ -27,6 +27,10 @@ const FIRST_LOOK: Duration = Duration::from_millis(10);
 const LATER_LOOK: Duration = Duration::from_millis(100);
 /// How often to look what it has written.
 const LOOK_AT_OUTPUT: Duration = Duration::from_millis(250);
+/// How long to wait for the end of a command that is stopped, before it is tried again: its grace, and some time for the machine.
+const STOPPING: Duration = Duration::from_secs(15);
+/// The pause before work is taken up again that is at another node.
+const NOT_HERE: Duration = Duration::from_secs(5);
 /// The pause after the state could not be read, for want of descriptors for example.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
@@ -51,36 +55,74 @@ impl Runner for CommandRunner {
     fn run(&self, work: Work, report: Report) -> BoxFuture<'static, Ending> {
         let inner = self.0.clone();
         // It is held from here on, whether or not the future is ever polled.
-        let held = match handover::put_down_before(&work) {
-            None => fresh_name().map(|name| (inner.yard.hold(name, report), true)),
-            Some(Ok(Whereabouts { attempt })) => Ok((inner.yard.hold(attempt, report), false)),
-            Some(Err(why)) => Err(format!("Where the command is cannot be read: {why}")),
-        };
+        let held = inner.hold(&work);
         Box::pin(async move {
-            let (hold, is_new) = match held {
+            let (mut hold, is_new) = match held {
                 Ok(held) => held,
-                Err(why) => return outcome::lost(&why),
+                Err(ending) => return ending,
             };
-            let made = if is_new { inner.make(&work, &hold).await } else { inner.find(&hold).await };
+            let made =
+                if is_new { inner.make(&work, &mut hold, &report).await } else { inner.find(&hold).await };
             let followed = match made {
-                Ok(attempt) => inner.follow(attempt, hold.report()).await,
+                Ok(attempt) => inner.follow(attempt, &report).await,
                 Err(why) => Err(why),
             };
-            match followed {
-                Ok(ending) => {
-                    hold.is_over();
-                    ending
+            hold.conclude(report);
+            followed.unwrap_or_else(|why| outcome::lost(&why))
+        })
+    }
+
+    fn stop(&self, work: Work) -> BoxFuture<'static, Result<(), NotStopped>> {
+        let inner = self.0.clone();
+        Box::pin(async move {
+            let whereabouts = match Whereabouts::of(&work) {
+                Ok(Some(whereabouts)) => whereabouts,
+                Ok(None) => return Ok(()),
+                // It never will be readable. The command ends by itself, at its run limit at the latest.
+                Err(error) => {
+                    tracing::error!(error, "cannot stop a command");
+                    return Ok(());
                 }
-                // The hold stops whatever runs all the same.
-                Err(why) => outcome::lost(&why),
+            };
+            if !inner.yard.is_home_of(&whereabouts) {
+                return Err(NotStopped("the command runs at another node".to_owned()));
+            }
+            let mut hold = inner.yard.hold(whereabouts.attempt);
+            hold.may_be_let_go();
+            let until = Instant::now() + STOPPING;
+            loop {
+                let cleared = inner.yard.clear_one(hold.name()).await;
+                if cleared.map_err(|error| NotStopped(error.to_string()))? {
+                    hold.is_gone();
+                    return Ok(());
+                }
+                if Instant::now() >= until {
+                    return Err(NotStopped("the command has not ended yet".to_owned()));
+                }
+                tokio::time::sleep(LATER_LOOK).await;
             }
         })
     }
 }
 
 impl Inner {
+    /// Holds the attempt of an earlier run, or a new one; says which it is.
+    fn hold(&self, work: &Work) -> Result<(Hold, bool), Ending> {
+        let lost = |why: String| outcome::lost(&why);
+        let Some(whereabouts) = Whereabouts::of(work).map_err(lost)? else {
+            return Ok((self.yard.hold(fresh_name().map_err(lost)?), true));
+        };
+        if !self.yard.is_home_of(&whereabouts) {
+            let message = "The command runs at another node, which is not there at the moment.".to_owned();
+            return Err(Ending::PutBack { pause: NOT_HERE, message });
+        }
+        let mut hold = self.yard.hold(whereabouts.attempt);
+        hold.may_be_let_go();
+        Ok((hold, false))
+    }
+
     /// Makes the attempt and puts down where it is, before anything can run.
-    async fn make(&self, work: &Work, hold: &Hold) -> Result<Attempt, String> {
+    async fn make(&self, work: &Work, hold: &mut Hold, report: &Report) -> Result<Attempt, String> {
         let stdin = arguments(work)?;
         let spec = Spec {
             argv: self.tool.argv.clone(),
@@ -91,8 +133,10 @@ impl Inner {
         };
         let (yard, name) = (self.yard.clone(), hold.name().to_owned());
         let made = blocking(move || Attempt::create(yard.work(), &name, spec, stdin.as_bytes())).await?;
-        let whereabouts = Whereabouts { attempt: hold.name().to_owned() };
-        handover::put_down(hold.report(), &whereabouts).await?;
+        let whereabouts = Whereabouts { yard: self.yard.id().to_owned(), attempt: hold.name().to_owned() };
+        let state = whereabouts.to_payload().map_err(|error| error.to_string())?;
+        report.checkpoint(state).await.map_err(|error| error.to_string())?;
+        hold.may_be_let_go();
         Ok(made)
     }
 

@@ -10,17 +10,14 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use taskgate_task::{Status, Step};
 
-use super::{NOW, Probe, SqliteStore, file, new_task, open};
+use super::{NOW, Probe, SqliteStore, file, new_task, now, open};
 use crate::store::sqlite::checkpoint::{Around, start_over};
 use crate::store::sqlite::open::Connections;
 use crate::{Store, StoreError};
 
-fn pragma(store: &SqliteStore, sql: String) -> i64 {
-    store
-        .0
-        .writer
-        .send_and_wait(Probe(move |db: &Connection| db.query_row(&sql, [], |row| row.get(0))))
-        .unwrap()
+async fn pragma(store: &SqliteStore, sql: String) -> i64 {
+    let probe = Probe(move |db: &Connection| db.query_row(&sql, [], |row| row.get(0)));
+    store.0.writer.send(probe).await.unwrap()
 }
 
 /// Holds the writer up until the returned sender is dropped, so that what is written meanwhile makes one batch.
@@ -56,7 +53,7 @@ async fn writes_that_wait_when_the_store_is_dropped_are_kept() {
     for created in created {
         created.await.unwrap();
     }
-    assert_eq!(open(&path).open(0, 100).unwrap().len(), 50);
+    assert_eq!(now(open(&path).orphans(100)).len(), 50);
 }
 
 #[tokio::test]
@@ -86,8 +83,8 @@ async fn a_full_disk_fails_the_guilty_write_and_heals() {
     let store = open(&path);
     store.create(new_task(1, 0)).await.unwrap();
     store.create(new_task(2, 0)).await.unwrap();
-    let pages = pragma(&store, "PRAGMA page_count".to_owned());
-    pragma(&store, format!("PRAGMA max_page_count = {pages}"));
+    let pages = pragma(&store, "PRAGMA page_count".to_owned()).await;
+    pragma(&store, format!("PRAGMA max_page_count = {pages}")).await;
 
     let release = hold(&store);
     let before = store.apply(new_task(1, 0).id, Step::Cancel, NOW);
@@ -98,7 +95,7 @@ async fn a_full_disk_fails_the_guilty_write_and_heals() {
     assert_eq!(after.await.unwrap().task.status, Status::Cancelled);
     let error = large.await.unwrap_err();
     assert!(matches!(&error, StoreError::Failed(why) if why.contains("full")), "{error}");
-    assert_eq!(store.get(new_task(3, 0).id).unwrap(), None);
+    assert_eq!(store.get(new_task(3, 0).id).await.unwrap(), None);
 
     let mut follower = store.feed().follow((4..8).map(|n| new_task(n, 0).id));
     let release = hold(&store);
@@ -108,10 +105,10 @@ async fn a_full_disk_fails_the_guilty_write_and_heals() {
         assert!(matches!(one.await, Err(StoreError::Failed(_))));
     }
 
-    pragma(&store, "PRAGMA max_page_count = 1000000".to_owned());
+    pragma(&store, "PRAGMA max_page_count = 1000000".to_owned()).await;
     store.create(new_task(8, 0)).await.unwrap();
     let healed = store.create(new_task(4, 1 << 16)).await.unwrap();
-    assert_eq!(store.get(healed.id).unwrap(), Some(healed.clone()));
+    assert_eq!(store.get(healed.id).await.unwrap(), Some(healed.clone()));
     // What failed was no news.
     assert_eq!(follower.next().await.unwrap().id(), healed.id);
 }
@@ -121,15 +118,15 @@ async fn the_log_does_not_grow_without_bound() {
     let (_dir, path) = file();
     let store = open(&path);
     // A reader that was asked twice stands at this moment and is not asked again.
-    assert_eq!(store.open(0, 1).unwrap(), []);
-    assert_eq!(store.open(0, 1).unwrap(), []);
+    assert_eq!(now(store.orphans(1)), []);
+    assert_eq!(now(store.orphans(1)), []);
     // 200 MiB, which would all stay in the log without checkpoints.
     for n in 0..200 {
         store.create(new_task(n, 1 << 20)).await.unwrap();
     }
     let log = fs::metadata(path.with_extension("db-wal")).unwrap().len();
     assert!(log < 96 << 20, "{log}");
-    assert_eq!(store.open(0, 1000).unwrap().len(), 200);
+    assert_eq!(now(store.orphans(1000)).len(), 200);
 }
 
 /// A reader that keeps its moment while nothing changes must not keep it any longer than that.
@@ -140,10 +137,10 @@ async fn every_commit_is_seen_by_the_next_question() {
     for n in 0..50 {
         let task = store.create(new_task(n, 0)).await.unwrap();
         for _ in 0..usize::from(n % 4) {
-            assert_eq!(store.get(task.id).unwrap().map(|found| found.status), Some(Status::Working));
+            assert_eq!(store.get(task.id).await.unwrap().map(|found| found.status), Some(Status::Working));
         }
         let cancelled = store.apply(task.id, Step::Cancel, NOW).await.unwrap();
-        assert_eq!(store.get(task.id).unwrap(), Some(cancelled.task));
+        assert_eq!(store.get(task.id).await.unwrap(), Some(cancelled.task));
     }
 }
 
@@ -160,7 +157,7 @@ async fn nobody_is_taken_back_behind_a_commit() {
             std::thread::spawn(move || {
                 while !stop.load(Ordering::SeqCst) {
                     let shown = newest.load(Ordering::SeqCst);
-                    let found = store.open(0, 1000).unwrap().len();
+                    let found = now(store.orphans(1000)).len();
                     assert!(found >= shown, "{found} after {shown}");
                     newest.fetch_max(found, Ordering::SeqCst);
                 }
@@ -187,7 +184,7 @@ async fn the_log_starts_over_however_much_is_read() {
             let (store, stop) = (store.clone(), Arc::clone(&stop));
             std::thread::spawn(move || {
                 while !stop.load(Ordering::SeqCst) {
-                    store.open(0, 1).unwrap();
+                    now(store.orphans(1));
                 }
             })
         })

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use taskgate_task::{Outcome, Payload, Step};
 
-use super::{NOW, SqliteOptions, SqliteStore, file, new_task, open};
+use super::{NOW, SqliteOptions, SqliteStore, file, new_task, now, open};
 use crate::Store;
 
 fn refusal(path: &Path) -> String {
@@ -23,15 +23,15 @@ async fn reopening_finds_everything() {
     let outcome = Outcome::Result { body: Payload::null(), is_error: true, summary: Some("hm".to_owned()) };
     let task = store.apply(new.id, Step::Finish { fence: 1, outcome }, NOW).await.unwrap().task;
     let running = store.create(new_task(2, 10_000)).await.unwrap();
-    let (events, secret) = (store.events(new.id).unwrap(), store.secret("seal").unwrap());
+    let (events, secret) = (store.events(new.id).await.unwrap(), store.secret("seal").await.unwrap());
     drop(store);
     assert!(!path.with_extension("db-wal").exists(), "the log is emptied");
     let store = open(&path);
-    assert_eq!(store.get(new.id).unwrap(), Some(task));
-    assert_eq!(store.work(running.id).unwrap(), Some(new.work));
-    assert_eq!(store.open(0, 10).unwrap(), [running]);
-    assert_eq!(store.events(new.id).unwrap(), events);
-    assert_eq!(store.secret("seal").unwrap(), secret);
+    assert_eq!(store.get(new.id).await.unwrap(), Some(task));
+    assert_eq!(store.work(running.id).await.unwrap(), Some(new.work));
+    assert_eq!(now(store.orphans(10)), [running]);
+    assert_eq!(store.events(new.id).await.unwrap(), events);
+    assert_eq!(store.secret("seal").await.unwrap(), secret);
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn files_are_for_their_owner_only() {
     let parent = dir.path().join("state/deeper");
     let path = parent.join("tasks.db");
     let store = open(&path);
-    store.secret("seal").unwrap();
+    drop(store.secret("seal"));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&parent), 0o700);
     for file in fs::read_dir(&parent).unwrap() {

@@ -8,13 +8,15 @@ mod layout;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use taskgate_task::{Lifetime, NewTask, Owner, Payload, TaskId, Timestamp, WorkClass};
+use taskgate_task::{Lifetime, NewTask, NodeId, Owner, Payload, TaskId, Timestamp, WorkClass};
 use tempfile::TempDir;
 
 use super::write::Write;
 use super::{SqliteOptions, SqliteStore, failed};
+use crate::store::Stored;
 use crate::store::conformance;
 use crate::{Feed, StoreError};
 
@@ -27,6 +29,9 @@ fn new_task(number: u8, work: usize) -> NewTask {
         runner: "echo".to_owned(),
         work: Payload::from_value(&"x".repeat(work)).unwrap(),
         class: WorkClass::Live,
+        max_attempts: 3,
+        node: NodeId::from_number(1),
+        key: None,
         lifetime: Lifetime {
             run_deadline: NOW.after(Duration::from_secs(60)),
             idle_limit: Some(Duration::from_secs(5)),
@@ -43,6 +48,11 @@ fn file() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tasks.db");
     (dir, path)
+}
+
+/// What was asked is answered on the spot.
+fn now<T>(stored: Stored<T>) -> T {
+    stored.now_or_never().unwrap().unwrap()
 }
 
 fn open(path: &Path) -> SqliteStore {

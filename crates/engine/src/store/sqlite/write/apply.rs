@@ -6,6 +6,7 @@ use taskgate_task::{Change, Step, TaskId, Timestamp};
 
 use super::bind::Binder;
 use super::{Write, append};
+use crate::store::is_work_wanted;
 use crate::store::sqlite::{failed, read};
 use crate::{Feed, News, StoreError};
 
@@ -31,7 +32,9 @@ impl Write for Apply {
         } else if change.write {
             let mut statement =
                 db.prepare_cached(include_str!("../queries/task_update.sql")).map_err(failed)?;
-            Binder::new(&mut statement).bind_state(&change.task)?;
+            let mut binder = Binder::new(&mut statement);
+            binder.bind_state(&change.task)?;
+            binder.bind(is_work_wanted(&change.task))?;
             statement.raw_execute().map_err(failed)?;
             if let Some(event) = &change.event {
                 append(db, &change.task, event)?;

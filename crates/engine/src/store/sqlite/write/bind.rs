@@ -24,7 +24,7 @@ impl<'a, 'db> Binder<'a, 'db> {
         Ok(())
     }
 
-    /// Binds ?1 to ?19: the locator and everything that can change in a task's life.
+    /// Binds ?1 to ?22: the locator and everything that can change in a task's life.
     pub(super) fn bind_state(&mut self, task: &Task) -> Result<(), StoreError> {
         self.bind(task.id.locator())?;
         self.bind(task.status.code())?;
@@ -56,7 +56,10 @@ impl<'a, 'db> Binder<'a, 'db> {
             Some(serde_json::to_string(&task.inputs).map_err(unwritable)?)
         };
         self.bind(inputs)?;
-        self.bind(body.map(|body| body.as_str()))
+        self.bind(body.map(|body| body.as_str()))?;
+        self.bind(task.carrier.node().map(|node| node.as_number()))?;
+        self.bind(task.carrier.ready_at().map(|at| at.as_millis()))?;
+        self.bind(task.checkpoint.as_ref().map(|state| state.as_str()))
     }
 }
 

@@ -7,7 +7,7 @@ use super::bind::Binder;
 use super::{Write, append};
 use crate::store::creation;
 use crate::store::sqlite::code::Code;
-use crate::store::sqlite::failed;
+use crate::store::sqlite::{failed, read};
 use crate::{Feed, News, StoreError};
 
 /// Keeps a new task.
@@ -19,6 +19,11 @@ impl Write for Create {
     fn run(&self, db: &Connection) -> Result<Task, StoreError> {
         let Create(new) = self;
         let task = Task::create(new);
+        if let Some(key) = &new.key
+            && let Some((id, same)) = read::keyed(db, &new.owner, key)?
+        {
+            return Err(StoreError::KeyTaken { id, same });
+        }
         let mut statement = db.prepare_cached(include_str!("../queries/task_create.sql")).map_err(failed)?;
         let mut binder = Binder::new(&mut statement);
         binder.bind_state(&task)?;
@@ -28,6 +33,11 @@ impl Write for Create {
         binder.bind(task.class.code())?;
         binder.bind(task.created_at.as_millis())?;
         binder.bind(new.work.as_str())?;
+        binder.bind(task.max_attempts)?;
+        let key = new.key.as_ref();
+        binder.bind(key.map(|key| key.tool.as_str()))?;
+        binder.bind(key.map(|key| key.key.as_str()))?;
+        binder.bind(key.map(|key| &key.digest[..]))?;
         if statement.raw_execute().map_err(failed)? == 0 {
             return Err(StoreError::IdTaken);
         }

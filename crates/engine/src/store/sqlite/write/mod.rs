@@ -3,6 +3,7 @@
 mod apply;
 mod bind;
 mod create;
+mod node;
 mod secret;
 
 use rusqlite::Connection;
@@ -14,6 +15,7 @@ use crate::{Feed, StoreError};
 
 pub(super) use apply::Apply;
 pub(super) use create::Create;
+pub(super) use node::{Bury, Join, Leave, Renew};
 pub(super) use secret::KeepSecret;
 
 /// A write: statements that run in a transaction somebody else opens and commits.

@@ -1,0 +1,3 @@
+SELECT secret, version
+FROM task
+WHERE locator = ?1

@@ -1,0 +1,105 @@
+//! The life of a node of a shared store.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use crate::store::Node;
+use crate::{Engine, EngineError, NodeSettings, StoreError};
+
+/// Since when a node has been in touch with the store without a break.
+struct Touch {
+    since: Instant,
+    last: Instant,
+}
+
+impl Engine {
+    /// Becomes known to the store, so that others see what this node carries as carried.
+    pub(crate) async fn join(&self) -> Result<(), EngineError> {
+        let now = self.now();
+        let settings = &self.0.settings;
+        let lease_until = now.after(settings.lease);
+        let name = format!("{} (process {})", settings.name, std::process::id());
+        let node = Node { id: self.node(), name, joined_at: now, lease_until };
+        Ok(self.0.store.join(node).await?)
+    }
+
+    /// Renews the lease again and again, and buries the nodes that no longer do.
+    pub(crate) fn live(&self) -> impl Future<Output = ()> + Send + 'static {
+        let engine = Arc::downgrade(&self.0);
+        let NodeSettings { heartbeat, lease, .. } = self.0.settings.clone();
+        async move {
+            let mut ticks = interval(heartbeat);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut touch = Touch { since: Instant::now(), last: Instant::now() };
+            loop {
+                ticks.tick().await;
+                let Some(engine) = engine.upgrade().map(Engine) else { return };
+                if engine.is_draining() && engine.carried() == 0 {
+                    continue;
+                }
+                let is_in_touch = engine.beat(heartbeat).await;
+                let now = Instant::now();
+                if !is_in_touch || now.duration_since(touch.last) > lease {
+                    touch.since = now;
+                }
+                if is_in_touch {
+                    touch.last = now;
+                    // A node that was itself out of touch cannot know whether others were: it gives them a lease of time.
+                    if now.duration_since(touch.since) >= lease
+                        && let Err(error) = engine.bury_the_dead().await
+                    {
+                        tracing::warn!(%error, "cannot look for dead nodes");
+                    }
+                }
+            }
+        }
+    }
+
+    /// One heartbeat. Whether the store was reached.
+    async fn beat(&self, patience: Duration) -> bool {
+        let until = self.now().after(self.0.settings.lease);
+        match timeout(patience, self.0.store.renew(self.node(), until)).await {
+            Ok(Ok(true)) => true,
+            Ok(Ok(false)) => {
+                tracing::warn!(
+                    carried = self.carried(),
+                    "this node was out of touch for so long that others have taken over its work, which stops here"
+                );
+                if let Err(error) = self.come_back().await {
+                    tracing::error!(%error, "cannot join the other nodes again; trying again");
+                    return false;
+                }
+                true
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a heartbeat failed; trying again");
+                false
+            }
+            Err(_) => {
+                tracing::warn!("a heartbeat got no answer; trying again");
+                false
+            }
+        }
+    }
+
+    /// Goes on as another node, without what this one carried.
+    async fn come_back(&self) -> Result<(), EngineError> {
+        self.reborn()?;
+        self.0.executor.stop_all();
+        self.join().await
+    }
+
+    async fn bury_the_dead(&self) -> Result<(), StoreError> {
+        let now = self.now();
+        for node in self.0.store.nodes().await? {
+            if node.lease_until <= now && node.id != self.node() && self.0.store.bury(node.id, now).await? {
+                tracing::warn!(node = %node.id, name = node.name, "a node gave no sign of life; its work is taken over");
+                self.take_over().await;
+            }
+        }
+        Ok(())
+    }
+}

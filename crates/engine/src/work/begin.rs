@@ -1,0 +1,141 @@
+use std::time::Duration;
+
+use taskgate_task::{Carrier, Failure, Step, Task, TaskId};
+
+use super::{Counted, Report, Runner, Work};
+use crate::engine::entropy;
+use crate::{Engine, EngineError, StoreError};
+
+/// How long a node of a shared store leaves work to others whose runner it does not have: in a rolling upgrade not all
+/// nodes have the same configuration.
+const OTHERS_FIRST: Duration = Duration::from_secs(60);
+/// The pause after work could not be stopped.
+const STOP_AGAIN: Duration = Duration::from_secs(2);
+
+impl Engine {
+    /// Begins work that nobody carries as soon as it is ready, if it is to be begun at all.
+    ///
+    /// Should this process end before, upkeep finds it, here or on another node.
+    pub(crate) fn begin_when_ready(&self, task: &Task) {
+        let Carrier::Ready(at) = task.carrier else { return };
+        if self.is_draining() {
+            return;
+        }
+        let (engine, task) = (self.clone(), task.clone());
+        // It outlives the request that led here, which may be dropped at any moment.
+        tokio::spawn(async move {
+            tokio::time::sleep(at.since(engine.now())).await;
+            engine.begin(task).await;
+        });
+    }
+
+    /// Takes up work that nobody carries: the next attempt, or the stopping of work whose task has ended. Of several nodes
+    /// that try, one succeeds.
+    ///
+    /// A process that is shutting down begins nothing; the next one finds the task as it is.
+    pub(crate) async fn begin(&self, task: Task) {
+        if self.is_draining() {
+            return;
+        }
+        let Some(runner) = self.runner(&task.runner) else { return self.without_runner(task).await };
+        match self.try_begin(&task, runner.as_ref()).await {
+            // Somebody else was first.
+            Err(StoreError::Refused(_) | StoreError::NotFound) | Ok(()) => {}
+            Err(error) => tracing::error!(task = ?task.id, %error, "cannot begin work; trying again"),
+        }
+    }
+
+    async fn try_begin(&self, task: &Task, runner: &dyn Runner) -> Result<(), StoreError> {
+        // Read first, so that nothing can fail between the beginning and the run.
+        let work = self.work_of(task).await?;
+        let change = self.0.store.apply(task.id, Step::Begin { node: self.node() }, self.now()).await?;
+        let begun = change.task;
+        if begun.status.is_terminal() {
+            let engine = self.clone();
+            tokio::spawn(async move { engine.stop_ended(begun).await });
+            return Ok(());
+        }
+        let report = Report::task(self.clone(), begun.id, begun.fence);
+        let work = Work { attempt: begun.attempts, round: change.round, ..work };
+        let run = runner.run(work, report.clone());
+        self.carry(begun.id, begun.fence, begun.lifetime, run, report).keep();
+        Ok(())
+    }
+
+    async fn work_of(&self, task: &Task) -> Result<Work, StoreError> {
+        let description = self.0.store.work(task.id).await?.ok_or(StoreError::NotFound)?;
+        Ok(Work {
+            description,
+            owner: task.owner.clone(),
+            attempt: task.attempts,
+            checkpoint: task.checkpoint.clone(),
+            round: None,
+        })
+    }
+
+    /// Stops work that goes on although its task has ended, as the node that has taken this up.
+    pub(crate) async fn stop_ended(&self, task: Task) {
+        // A shutdown waits for it.
+        let _counted = Counted::new(self);
+        let (id, fence) = (task.id, task.fence);
+        let stopped = match (self.runner(&task.runner), self.work_of(&task).await) {
+            (Some(runner), Ok(work)) => runner.stop(work).await.map_err(|error| error.to_string()),
+            (None, _) => {
+                tracing::warn!(task = ?id, runner = task.runner, "nothing here knows how to stop this work");
+                Ok(())
+            }
+            (_, Err(error)) => Err(error.to_string()),
+        };
+        let step = match stopped {
+            Ok(()) => Step::Stopped { fence },
+            Err(message) => {
+                tracing::warn!(task = ?id, message, "work was not stopped; trying again");
+                Step::PutBack { fence, pause: STOP_AGAIN, message }
+            }
+        };
+        if let Some(change) = self.insist(id, step).await {
+            self.begin_when_ready(&change.task);
+        }
+    }
+
+    /// No runner of that name is here. Whether there will be one elsewhere, time tells.
+    async fn without_runner(&self, task: Task) {
+        let waited = task.carrier.ready_at().map(|at| self.now().since(at)).unwrap_or_default();
+        if self.0.is_shared && waited < OTHERS_FIRST {
+            return;
+        }
+        if task.status.is_terminal() {
+            match self.0.store.apply(task.id, Step::Begin { node: self.node() }, self.now()).await {
+                Ok(change) => self.stop_ended(change.task).await,
+                Err(error) => tracing::debug!(task = ?task.id, %error, "somebody else stops this work"),
+            }
+            return;
+        }
+        let message = format!("No runner named {:?} is configured any more.", task.runner);
+        let fail = Step::Fail { fence: task.fence, failure: Failure::NoRunner, message };
+        self.settle(task.id, fail).await;
+    }
+
+    /// The attempt is over without an outcome; the class of the work decides what becomes of its task.
+    pub(crate) async fn lose(&self, id: TaskId, fence: u64, message: &str) -> Result<(), EngineError> {
+        let lose = Step::Lose { fence, message: message.to_owned(), jitter: jitter() };
+        match self.0.store.apply(id, lose, self.now()).await {
+            Ok(change) => self.begin_when_ready(&change.task),
+            // It has ended meanwhile, or somebody else has taken it over.
+            Err(StoreError::Refused(_) | StoreError::NotFound) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn settle(&self, id: TaskId, step: Step) {
+        if let Err(error) = self.0.store.apply(id, step, self.now()).await {
+            tracing::warn!(task = ?id, %error, "could not settle a task");
+        }
+    }
+}
+
+/// Without randomness there is no spread, and that is all.
+pub(crate) fn jitter() -> u8 {
+    entropy().map(|[byte]| byte).unwrap_or_default()
+}
