@@ -72,8 +72,8 @@ pub enum Step {
         fence: u64,
         /// Why, for people.
         message: String,
-        /// Spreads what was lost together; see [`pause_before`].
-        jitter: u8,
+        /// How.
+        loss: Loss,
     },
     /// This node cannot do the work; another one, or this one later, may.
     PutBack {
@@ -91,6 +91,18 @@ pub enum Step {
     },
     /// Upkeep looks whether time alone moves the task.
     Tick,
+}
+
+/// How an attempt was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// Whoever carried it died. The next attempt waits a while, in case it was the work that was too much for it.
+    Died {
+        /// Spreads what was lost together; see [`pause_before`].
+        jitter: u8,
+    },
+    /// Whoever carried it shuts down in good order. The next attempt begins at once and is not counted.
+    ShutDown,
 }
 
 /// What a legal move leads to. A store writes `task` and `event` in one commit, or deletes the record.
@@ -233,9 +245,9 @@ impl Task {
                 }
                 change.fail(self, failure, message, now);
             }
-            Step::Lose { fence, message, jitter } => {
+            Step::Lose { fence, message, loss } => {
                 self.check(fence)?;
-                self.lose(change, message, jitter, now);
+                self.lose(change, message, loss, now);
             }
             Step::PutBack { fence, pause, message } => {
                 self.check(fence)?;
@@ -331,16 +343,22 @@ impl Task {
         change.moved(self, open_or_working(nothing), Who::Runner, now, why);
     }
 
-    fn lose(&self, change: &mut Change, message: String, jitter: u8, now: Timestamp) {
-        let pause = match self.class {
-            WorkClass::Live => return change.fail(self, Failure::Interrupted, message, now),
-            WorkClass::Repeatable | WorkClass::Resumable if self.attempts >= self.max_attempts => {
-                let message = format!("The work was interrupted {} times.", self.attempts);
-                return change.fail(self, Failure::Interrupted, message, now);
+    fn lose(&self, change: &mut Change, message: String, loss: Loss, now: Timestamp) {
+        let mut pause = Duration::ZERO;
+        match (self.class, loss) {
+            (WorkClass::Live, _) => return change.fail(self, Failure::Interrupted, message, now),
+            (WorkClass::External, _) => {}
+            (WorkClass::Repeatable | WorkClass::Resumable, Loss::ShutDown) => {
+                change.task.attempts = self.attempts.saturating_sub(1);
             }
-            WorkClass::Repeatable | WorkClass::Resumable => pause_before(self.attempts + 1, jitter),
-            WorkClass::External => Duration::ZERO,
-        };
+            (WorkClass::Repeatable | WorkClass::Resumable, Loss::Died { jitter }) => {
+                if self.attempts >= self.max_attempts {
+                    let message = format!("The work was interrupted {} times.", self.attempts);
+                    return change.fail(self, Failure::Interrupted, message, now);
+                }
+                pause = pause_before(self.attempts + 1, jitter);
+            }
+        }
         let task = &mut change.task;
         task.carrier = Carrier::Ready(now.after(pause));
         task.fence += 1;

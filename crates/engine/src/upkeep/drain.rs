@@ -2,6 +2,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use taskgate_task::Loss;
 
 use crate::Engine;
 
@@ -17,8 +18,7 @@ impl Engine {
         self.0.draining.store(true, Ordering::Relaxed);
         if tokio::time::timeout(grace, self.0.executor.quiet()).await.is_err() {
             let handed_over = self.0.executor.ids().into_iter().map(|(id, fence)| async move {
-                let message = "The work was interrupted: the gateway was shut down.";
-                if let Err(error) = self.lose(id, fence, message).await {
+                if let Err(error) = self.lose(id, fence, Loss::ShutDown).await {
                     tracing::warn!(task = ?id, %error, "could not hand over a task; it is taken over later");
                 }
                 self.0.executor.stop(&id);

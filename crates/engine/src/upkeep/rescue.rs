@@ -1,6 +1,7 @@
 use futures_util::{StreamExt, stream};
 use taskgate_task::Task;
 
+use crate::work::died;
 use crate::{Engine, EngineError, StoreError};
 
 /// How many tasks one pass takes.
@@ -47,10 +48,8 @@ impl Engine {
     }
 
     async fn adopt(&self, orphans: Vec<Task>) -> Result<(), EngineError> {
-        let adopted = stream::iter(orphans).map(|task| async move {
-            self.lose(task.id, task.fence, "The work was interrupted: the process that carried it ended.")
-                .await
-        });
+        let adopted =
+            stream::iter(orphans).map(|task| async move { self.lose(task.id, task.fence, died()).await });
         adopted.buffer_unordered(BATCH).fold(Ok(()), |all, one| async move { all.and(one) }).await
     }
 

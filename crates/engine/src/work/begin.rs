@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use taskgate_task::{Carrier, Failure, Step, Task, TaskId};
+use taskgate_task::{Carrier, Failure, Loss, Step, Task, TaskId};
 
 use super::{Counted, Report, Runner, Work};
 use crate::engine::entropy;
@@ -68,6 +68,7 @@ impl Engine {
             description,
             owner: task.owner.clone(),
             attempt: task.attempts,
+            is_taken_up: true,
             checkpoint: task.checkpoint.clone(),
             round: None,
         })
@@ -117,8 +118,12 @@ impl Engine {
     }
 
     /// The attempt is over without an outcome; the class of the work decides what becomes of its task.
-    pub(crate) async fn lose(&self, id: TaskId, fence: u64, message: &str) -> Result<(), EngineError> {
-        let lose = Step::Lose { fence, message: message.to_owned(), jitter: jitter() };
+    pub(crate) async fn lose(&self, id: TaskId, fence: u64, loss: Loss) -> Result<(), EngineError> {
+        let message = match loss {
+            Loss::Died { .. } => "The work was interrupted: the process that carried it ended.",
+            Loss::ShutDown => "The work was interrupted: the gateway was shut down.",
+        };
+        let lose = Step::Lose { fence, message: message.to_owned(), loss };
         match self.0.store.apply(id, lose, self.now()).await {
             Ok(change) => self.begin_when_ready(&change.task),
             // It has ended meanwhile, or somebody else has taken it over.
@@ -135,7 +140,7 @@ impl Engine {
     }
 }
 
-/// Without randomness there is no spread, and that is all.
-pub(crate) fn jitter() -> u8 {
-    entropy().map(|[byte]| byte).unwrap_or_default()
+/// A loss that spreads what comes after it. Without randomness there is no spread, and that is all.
+pub(crate) fn died() -> Loss {
+    Loss::Died { jitter: entropy().map(|[byte]| byte).unwrap_or_default() }
 }

@@ -9,8 +9,7 @@ use taskgate_task::{Change, Failure, Lifetime, Payload, Question, Step, Task, Ta
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::begin::jitter;
-use super::{Answered, Ending, Report};
+use super::{Answered, Ending, Report, died};
 use crate::{Engine, EngineError, StoreError};
 
 /// The attempts this process carries.
@@ -265,7 +264,7 @@ impl Engine {
                 ending = &mut run => return Some(match ending {
                     Ending::Finished(outcome) => Step::Finish { fence, outcome },
                     Ending::Asked { questions, state, .. } => Step::Ask { fence, questions, resume: Some(state) },
-                    Ending::Lost { message } => Step::Lose { fence, message, jitter: jitter() },
+                    Ending::Lost { message } => Step::Lose { fence, message, loss: died() },
                     Ending::PutBack { pause, message } => Step::PutBack { fence, pause, message },
                 }),
                 () = carried.stop.notified() => return None,

@@ -99,6 +99,7 @@ impl Launch {
             description: self.work.clone(),
             owner: self.owner.clone(),
             attempt: 1,
+            is_taken_up: round.is_some(),
             checkpoint: None,
             round,
         }

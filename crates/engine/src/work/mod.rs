@@ -6,6 +6,7 @@ mod inline;
 mod report;
 mod runner;
 
+pub(crate) use begin::died;
 pub use executor::sleep_until;
 pub(crate) use executor::{Counted, Executor};
 pub use inline::{InlineCall, InlineEvent, Launch};

@@ -33,8 +33,10 @@ pub struct Work {
     pub description: Payload,
     /// Whose it is.
     pub owner: Owner,
-    /// Counts how often it was started, from 1; anew after each checkpoint.
+    /// Counts how often it was started, from 1; anew after each checkpoint. A start after a shutdown does not count.
     pub attempt: u32,
+    /// Whether it was begun before: nobody waits who could try again.
+    pub is_taken_up: bool,
     /// What an earlier attempt has put down.
     pub checkpoint: Option<Payload>,
     /// The answers an earlier call ended to wait for.

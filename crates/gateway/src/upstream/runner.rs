@@ -63,7 +63,7 @@ impl Runner for McpRunner {
             let session = match upstream.upgrade() {
                 // Whoever makes a new call hears at once that the server is down. Work that was interrupted or answered
                 // has no caller who could try again.
-                Some(upstream) if report.is_task() && (work.attempt > 1 || work.round.is_some()) => {
+                Some(upstream) if report.is_task() && work.is_taken_up => {
                     let session = upstream.session_at_last(report.clone());
                     drop(upstream);
                     session.await
@@ -141,10 +141,7 @@ async fn call(session: &Session, request: Request, round: Option<Round>, report:
                     let summary = message_of(&error);
                     return failed(error, summary);
                 }
-                // Nobody knows how far it was; what may be done about that, the class of the work says.
-                CallEvent::Done(Err(CallFailure::Closed(reason))) if report.is_task() => {
-                    return Ending::Lost { message: reason.to_string() };
-                }
+                // A server that died is not called again even if it could be: the call may be what it dies of.
                 CallEvent::Done(Err(failure)) => return failed_with(&failure.to_string()),
             },
             due = asking.next() => asking.go_on(due, report).await,

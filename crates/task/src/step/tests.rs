@@ -54,7 +54,7 @@ fn begin() -> Step {
 }
 
 fn lose(fence: u64) -> Step {
-    Step::Lose { fence, message: "its process ended".into(), jitter: 0 }
+    Step::Lose { fence, message: "its process ended".into(), loss: Loss::Died { jitter: 0 } }
 }
 
 fn checkpoint(fence: u64) -> Step {
@@ -119,6 +119,19 @@ fn attempts_are_counted_and_bounded_and_a_checkpoint_counts_anew() {
         assert_eq!(further.updated_at, third.updated_at);
         let fourth = attempt(further).expect("fourth");
         assert_eq!(fourth.checkpoint, Some(payload("{\"at\":7}")));
+    }
+}
+
+/// A rolling upgrade may interrupt work as often as it likes.
+#[test]
+fn a_shutdown_costs_no_attempt_and_no_pause() {
+    let mut task = task(WorkClass::Repeatable);
+    for fence in (1..20).step_by(2) {
+        let lose = Step::Lose { fence, message: "shut down".into(), loss: Loss::ShutDown };
+        let lost = task.step(lose, START).expect("lost").task;
+        assert_eq!(lost.carrier, Carrier::Ready(START));
+        task = lost.step(begin(), START).expect("begun").task;
+        assert_eq!(task.attempts, 1);
     }
 }
 
@@ -301,7 +314,11 @@ fn any_step() -> impl Strategy<Value = Step> {
         }),
         1 => Just(Step::Cancel),
         1 => fence().prop_map(|fence| Step::Fail { fence, failure: Failure::IdleLimit, message: "x".into() }),
-        3 => (fence(), any::<u8>()).prop_map(|(fence, jitter)| Step::Lose { fence, message: "x".into(), jitter }),
+        3 => (fence(), proptest::option::of(any::<u8>())).prop_map(|(fence, jitter)| Step::Lose {
+            fence,
+            message: "x".into(),
+            loss: jitter.map_or(Loss::ShutDown, |jitter| Loss::Died { jitter }),
+        }),
         1 => (fence(), 0u64..2000).prop_map(|(fence, pause)| Step::PutBack {
             fence,
             pause: Duration::from_millis(pause),

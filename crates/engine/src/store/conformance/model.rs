@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use taskgate_task::{
-    Failure, IdempotencyKey, NewTask, NodeId, Outcome, Payload, Question, Step, TaskId, Timestamp, WorkClass,
+    Failure, IdempotencyKey, Loss, NewTask, NodeId, Outcome, Payload, Question, Step, TaskId, Timestamp,
+    WorkClass,
 };
 
 use super::sample;
@@ -50,7 +51,11 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1i64..3).prop_map(|node| Step::Begin { node: NodeId::from_number(node) }),
         3 => (fence(), any::<u8>())
-            .prop_map(|(fence, jitter)| Step::Lose { fence, message: "lost".to_owned(), jitter }),
+            .prop_map(|(fence, jitter)| Step::Lose {
+            fence,
+            message: "lost".to_owned(),
+            loss: if jitter == 0 { Loss::ShutDown } else { Loss::Died { jitter } },
+        }),
         2 => (fence(), payload()).prop_map(|(fence, state)| Step::Checkpoint { fence, state }),
         1 => (fence(), 0u64..9000).prop_map(|(fence, pause)| Step::PutBack {
             fence,

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use taskgate_task::{
-    Change, IdempotencyKey, Lifetime, NewTask, NodeId, Outcome, Owner, Payload, Question, Step, Task, TaskId,
-    Timestamp, WorkClass,
+    Change, IdempotencyKey, Lifetime, Loss, NewTask, NodeId, Outcome, Owner, Payload, Question, Step, Task,
+    TaskId, Timestamp, WorkClass,
 };
 
 use crate::{Store, StoreError};
@@ -29,7 +29,7 @@ pub(super) fn begin() -> Step {
 
 /// The attempt is lost, without any spread.
 pub(super) fn lose(fence: u64) -> Step {
-    Step::Lose { fence, message: "its process ended".to_owned(), jitter: 0 }
+    Step::Lose { fence, message: "its process ended".to_owned(), loss: Loss::Died { jitter: 0 } }
 }
 
 /// `millis` after the beginning.
