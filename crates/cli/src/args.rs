@@ -155,6 +155,12 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_told_of_what_is_not_for_people() {
+        let help = Args::command().render_long_help().to_string();
+        assert!(help.contains("serve") && !help.contains("supervise"), "{help}");
+    }
+
+    #[test]
     fn what_follows_the_dashes_belongs_to_the_wrapped_command() {
         let parsed =
             wrap(&["--inline-for", "500ms", "--tool", "a=b=never", "--", "npx", "-y", "--tasks", "x"]);

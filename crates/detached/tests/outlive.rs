@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use taskgate_detached::{
-    Attempt, Cause, Environment, Exit, Interruption, Launcher, Spec, State, Status, attempts,
+    Attempt, Cause, Environment, Exit, Interruption, Launcher, Spec, State, Status, attempts, identify,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_detached-for-tests");

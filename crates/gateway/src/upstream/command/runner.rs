@@ -93,7 +93,7 @@ impl Runner for CommandRunner {
             loop {
                 let cleared = inner.yard.clear_one(hold.name()).await;
                 if cleared.map_err(|error| NotStopped(error.to_string()))? {
-                    hold.is_gone();
+                    hold.forget();
                     return Ok(());
                 }
                 if Instant::now() >= until {

@@ -208,7 +208,7 @@ impl Hold {
     }
 
     /// Nothing of it is left.
-    pub fn is_gone(mut self) {
+    pub fn forget(mut self) {
         self.then = None;
     }
 }
