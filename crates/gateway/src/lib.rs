@@ -35,7 +35,7 @@ pub use policy::{
 };
 pub use taskgate_client::transport::stdio::StdioCommand;
 pub use taskgate_detached::Launcher;
-pub use taskgate_engine::{Engine, MemoryStore, SqliteOptions, SqliteStore, Store, StoreError};
+pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, SqliteStore, Store, StoreError};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};
 pub use upstream::{CommandTool, Commands, State as UpstreamState};
 
