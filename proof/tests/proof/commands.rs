@@ -32,12 +32,17 @@ struct Scene(tempfile::TempDir);
 
 impl Scene {
     fn new() -> Scene {
+        Scene::of(SCRIPT)
+    }
+
+    /// With another script.
+    fn of(script: &str) -> Scene {
         let scene = Scene(tempfile::Builder::new().prefix("taskgate-commands-").tempdir().expect("a folder"));
         let folder = scene.0.path().to_str().expect("a plain path");
         let config = format!(
             "listen = \"127.0.0.1:0\"\nsingle_user = true\nstore = \"tasks.db\"\ndrain_grace = \"0s\"\n\
              [[upstream]]\nname = \"jobs\"\ncwd = {folder:?}\n\
-             [upstream.run]\ntool = \"render\"\ncommand = [\"sh\", \"-c\", '''{SCRIPT}''', {folder:?}]\n\
+             [upstream.run]\ntool = \"render\"\ncommand = [\"sh\", \"-c\", '''{script}''', {folder:?}]\n\
              [upstream.defaults]\ntasks = \"always\"\n"
         );
         fs::write(scene.path("taskgate.toml"), config).expect("the folder can be written");
@@ -54,12 +59,13 @@ impl Scene {
         Program::serve(command)
     }
 
-    /// A gateway with a task whose command runs.
+    /// A gateway with a task whose command runs, has a child, and has been heard.
     fn start(&self) -> (Program, SocketAddr, String) {
         let (gateway, address) = self.serve();
         let mut client = Modern::new(address);
         let task = client.create("render", json!({ "scene": "sea; echo $HOME" })).expect("a handle");
         self.wait_for("ready");
+        wait::until("its line", || (line(&client.get(&task)) == "waiting").then_some(()));
         (gateway, address, task)
     }
 
@@ -129,9 +135,7 @@ fn line(task: &Value) -> &str {
 #[test]
 fn a_command_outlives_a_killed_gateway() {
     let scene = Scene::new();
-    let (gateway, address, task) = scene.start();
-    let mut client = Modern::new(address);
-    wait::until("its line", || (line(&client.get(&task)) == "waiting").then_some(()));
+    let (gateway, _, task) = scene.start();
     gateway.kill();
     let (gateway, address) = scene.serve();
     let before = processes_with(scene.mark());
@@ -230,6 +234,31 @@ fn a_killed_supervisor_interrupts_the_task() {
     }
 }
 
+/// After a restart of the machine nobody is left who could know how it ended, and it is not begun again. The test plays
+/// the machine: it kills everybody, and lets the record tell of another boot.
+#[test]
+fn a_restart_of_the_machine_interrupts_the_task() {
+    let scene = Scene::new();
+    let (gateway, _, task) = scene.start();
+    gateway.kill();
+    signal(scene.supervisor(), "KILL");
+    while let Some(pid) = pid_with(scene.mark()) {
+        let _ = Command::new("kill").args(["-9", &pid.to_string()]).output();
+    }
+    let entries = fs::read_dir(scene.path("tasks.db.work")).expect("a directory").flatten();
+    let attempt = entries.map(|entry| entry.path()).find(|path| path.is_dir()).expect("an attempt");
+    let record = attempt.join("begun.json");
+    let text = fs::read_to_string(&record).expect("a record");
+    let mut begun: Value = serde_json::from_str(&text).expect("JSON");
+    begun["boot_id"] = "another".into();
+    fs::write(&record, begun.to_string()).expect("the folder can be written");
+    let (gateway, address) = scene.serve();
+    let ended = Modern::new(address).until(&task, "failed");
+    assert_eq!(line(&ended), "The work was interrupted: the machine was restarted.");
+    scene.is_over();
+    gateway.terminate();
+}
+
 /// A call that was no task yet has left nobody a handle: the next gateway stops its command.
 #[test]
 fn a_call_that_was_no_task_is_stopped() {
@@ -251,5 +280,51 @@ fn a_call_that_was_no_task_is_stopped() {
         processes_with(scene.mark()).is_empty().then_some(())
     });
     scene.is_over();
+    gateway.terminate();
+}
+
+/// `kill -9` at any moment, again and again: every handle leads to the output of its own command, and no command was begun
+/// twice, whether or not its caller got a handle.
+#[test]
+fn no_command_is_begun_twice_whenever_the_gateway_is_killed() {
+    let scene = Scene::of("line=$(cat)\necho \"$line\" >> begun\nsleep 0.05\necho \"$line\"\n");
+    let mut handles = Vec::new();
+    for round in 0..12 {
+        let (gateway, address) = scene.serve();
+        let calling = thread::spawn(move || {
+            let mut client = Modern::new(address);
+            let mut got = Vec::new();
+            for number in 0.. {
+                let label = format!("{round} {number}");
+                match client.create("render", json!({ "label": label })) {
+                    Some(task) => got.push((task, label)),
+                    None => return got,
+                }
+            }
+            got
+        });
+        // Each round is killed after one more beginning than the one before.
+        let begun = || fs::read_to_string(scene.path("begun")).unwrap_or_default().lines().count();
+        let before = begun();
+        wait::until("some load", || (begun() > before + round).then_some(()));
+        gateway.kill();
+        handles.extend(calling.join().expect("no panic"));
+    }
+    let (gateway, address) = scene.serve();
+    let mut client = Modern::new(address);
+    assert!(handles.len() > 12, "{} handles", handles.len());
+    for (task, label) in &handles {
+        let ended = client.until(task, "completed");
+        let expected = format!("{}\n", json!({ "label": label }));
+        assert_eq!(ended["result"]["structuredContent"]["stdout"], expected, "{ended:#}");
+    }
+    nothing_left_of(scene.mark());
+    let begun = fs::read_to_string(scene.path("begun")).expect("they have begun");
+    let mut lines: Vec<&str> = begun.lines().collect();
+    let all = lines.len();
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), all, "{begun}");
+    assert!(all >= handles.len());
     gateway.terminate();
 }
