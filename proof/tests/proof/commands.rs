@@ -78,6 +78,14 @@ impl Scene {
         self.0.path().to_str().expect("a plain path")
     }
 
+    /// The command lines of what runs of it, each once: a shell that is about to start something is there twice for a moment.
+    fn running(&self) -> Vec<String> {
+        let mut lines = processes_with(self.mark());
+        lines.sort_unstable();
+        lines.dedup();
+        lines
+    }
+
     fn let_it_end(&self) {
         fs::write(self.path("open"), "").expect("the folder can be written");
     }
@@ -138,11 +146,11 @@ fn a_command_outlives_a_killed_gateway() {
     let (gateway, _, task) = scene.start();
     gateway.kill();
     let (gateway, address) = scene.serve();
-    let before = processes_with(scene.mark());
+    let before = scene.running();
     assert_eq!(before.len(), 3, "{before:#?}");
     assert_eq!(Modern::new(address).get(&task)["status"], "working");
     gateway.kill();
-    assert_eq!(processes_with(scene.mark()), before);
+    assert_eq!(scene.running(), before);
     scene.let_it_end();
     let (gateway, address) = scene.serve();
     scene.completes(address, &task);
@@ -170,7 +178,7 @@ fn a_command_outlives_a_shutdown() {
     let scene = Scene::new();
     let (gateway, _, task) = scene.start();
     gateway.terminate();
-    assert_eq!(processes_with(scene.mark()).len(), 3, "{:#?}", processes_with(scene.mark()));
+    assert_eq!(scene.running().len(), 3, "{:#?}", scene.running());
     let (gateway, address) = scene.serve();
     assert_eq!(Modern::new(address).get(&task)["status"], "working");
     scene.let_it_end();
@@ -223,7 +231,7 @@ fn a_killed_supervisor_interrupts_the_task() {
         } else {
             gateway.kill();
             signal(supervisor, "KILL");
-            wait::until("its end", || (processes_with(scene.mark()).len() == 2).then_some(()));
+            wait::until("its end", || (scene.running().len() == 2).then_some(()));
             scene.serve()
         };
         let ended = Modern::new(address).until(&task, "failed");
@@ -274,7 +282,7 @@ fn a_call_that_was_no_task_is_stopped() {
     scene.wait_for("ready");
     gateway.kill();
     assert!(calling.join().expect("no panic"), "the call was answered");
-    assert_eq!(processes_with(scene.mark()).len(), 3, "{:#?}", processes_with(scene.mark()));
+    assert_eq!(scene.running().len(), 3, "{:#?}", scene.running());
     let (gateway, _) = scene.serve();
     wait::until_within(STOPPED + STOPPED, "its end", || {
         processes_with(scene.mark()).is_empty().then_some(())
