@@ -48,6 +48,7 @@ fn new_task(number: u64) -> NewTask {
         },
         poll_interval: Duration::from_secs(1),
         status_message: None,
+        checkpoint: None,
         created_at: NOW,
     }
 }

@@ -1,8 +1,11 @@
 //! Where tasks are kept. One trait; every implementation passes the same conformance suite.
 
+mod code;
 pub mod conformance;
 mod kept;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod sqlite;
 pub mod transfer;
 
@@ -19,6 +22,8 @@ use crate::{Clock, Feed, SystemClock};
 
 pub use kept::{DUMP_SIZE, Kept, KeptSecret, KeptTask};
 pub use memory::MemoryStore;
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{Findings, SqliteOptions, SqliteStore, Vacuumed};
 
 /// Why a store could not do what it was asked.
@@ -118,6 +123,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Records of tasks carried by a node that has not joined, has left or was buried; at most `limit`, as in a [`Page`].
     fn orphans(&self, limit: usize) -> Stored<Vec<Task>>;
+
+    /// Records of tasks that this node carries, with locators above `after`, ascending, at most `limit`.
+    fn carried(&self, node: NodeId, after: i64, limit: usize) -> Stored<Vec<Task>>;
 
     /// The version of each of these tasks that there is, in no order.
     fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>>;

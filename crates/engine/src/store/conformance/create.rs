@@ -14,7 +14,7 @@ pub async fn a_created_task_reads_back_in_every_field<S: Store>(make: impl Fn() 
         assert_eq!(sample::create(&store, new.clone()).await, expected);
         assert_eq!(store.get(new.id).await.unwrap(), Some(expected.clone()));
         assert_eq!(store.work(new.id).await.unwrap(), Some(new.work));
-        let expected = [expected];
+        let expected = [Task { checkpoint: expected.checkpoint.map(|_| Payload::null()), ..expected }];
         assert_eq!(store.list(&new.owner, None, 10).await.unwrap().tasks, expected);
     }
 }

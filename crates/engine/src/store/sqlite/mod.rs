@@ -8,7 +8,6 @@
 mod blob;
 mod care;
 mod checkpoint;
-mod code;
 mod dump;
 mod file;
 mod open;
@@ -159,6 +158,10 @@ impl Store for SqliteStore {
 
     fn orphans(&self, limit: usize) -> Stored<Vec<Task>> {
         self.read(|db| read::orphans(db, limit))
+    }
+
+    fn carried(&self, node: NodeId, after: i64, limit: usize) -> Stored<Vec<Task>> {
+        self.read(|db| read::carried(db, node, after, limit))
     }
 
     fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>> {

@@ -10,10 +10,10 @@ use taskgate_task::{
 };
 
 use super::blob::Blobs;
-use super::code::{Code, OutcomeKind};
 use super::failed;
 use crate::StoreError;
 use crate::store::Node;
+use crate::store::code::{Code, OutcomeKind};
 
 /// Whether a query selected the outcomes' bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,6 +26,7 @@ fn new_task(number: u8) -> NewTask {
         work: json("{\r\n  \"name\" :\t\"echo\", \"n\": 1.50\n}"),
         class: WorkClass::Resumable,
         max_attempts: u32::MAX,
+        checkpoint: None,
         node: NodeId::from_number(i64::MAX),
         key: Some(IdempotencyKey { tool: "t".to_owned(), key: number.to_string(), digest: [0xfe; 32] }),
         lifetime: Lifetime {

@@ -4,8 +4,8 @@ use rusqlite::{Statement, ToSql};
 use taskgate_task::{Outcome, Payload, Task};
 
 use crate::StoreError;
+use crate::store::code::{Code, OutcomeKind};
 use crate::store::sqlite::blob::Blobs;
-use crate::store::sqlite::code::{Code, OutcomeKind};
 use crate::store::sqlite::failed;
 
 /// Binds the next parameters of a statement, one after the other.

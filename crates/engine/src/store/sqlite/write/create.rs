@@ -5,9 +5,9 @@ use taskgate_task::{IdempotencyKey, NewTask, Payload, Task};
 
 use super::bind::{Binder, in_row};
 use super::{Write, append};
+use crate::store::code::Code;
 use crate::store::creation;
 use crate::store::sqlite::blob::Blobs;
-use crate::store::sqlite::code::Code;
 use crate::store::sqlite::{failed, read};
 use crate::{Feed, News, StoreError};
 
