@@ -23,10 +23,9 @@ impl Engine {
     /// when the runtime shuts down.
     pub fn start_upkeep(&self) -> tokio::task::JoinHandle<()> {
         let mut loops = JoinSet::new();
-        loops.spawn(self.every(EVERY, |engine| async move {
-            engine.expire_due().await;
-            engine.begin_ready().await;
-        }));
+        // Two loops: however much is to be deleted, what is ready begins.
+        loops.spawn(self.every(EVERY, |engine| async move { engine.expire_due().await }));
+        loops.spawn(self.every(EVERY, |engine| async move { engine.begin_ready().await }));
         loops.spawn(self.reconcile());
         if self.0.is_shared {
             loops.spawn(self.every(EVERY, |engine| async move { engine.take_over().await }));

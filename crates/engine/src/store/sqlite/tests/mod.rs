@@ -4,6 +4,7 @@
 mod care;
 mod commit;
 mod file;
+mod growth;
 mod layout;
 
 use std::path::{Path, PathBuf};
