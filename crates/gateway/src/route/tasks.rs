@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use taskgate_engine::EngineError;
-use taskgate_task::{Payload, Status, TaskId};
+use taskgate_task::{Payload, Status, Task, TaskId};
 use taskgate_wire::{Dialect, Reply, RpcError};
 
 use super::{Answer, Caller};
@@ -24,7 +24,7 @@ impl Gateway {
             // The task may be from before this session, or from another one: its questions are asked here all the same.
             self.send_courier(session, &task);
         }
-        encode(caller, Reply::State(&task))
+        tell(caller, task, |task| Reply::State(task)).await
     }
 
     /// `tasks/result`: blocks until the task has ended; meanwhile its questions go on this request's stream.
@@ -37,12 +37,12 @@ impl Gateway {
     ) -> Answer {
         let task = self.0.engine.get(caller.owner(), id).await.map_err(refusal)?;
         if task.status.is_terminal() {
-            return encode(caller, Reply::Outcome(&task));
+            return tell(caller, task, |task| Reply::Outcome(task)).await;
         }
         let _open = session.result_opened(id, out.clone());
         self.send_courier(session, &task);
         let task = self.0.engine.wait(caller.owner(), id).await.map_err(refusal)?;
-        encode(caller, Reply::Outcome(&task))
+        tell(caller, task, |task| Reply::Outcome(task)).await
     }
 
     /// `tasks/list`, only where owners can be told apart.
@@ -74,6 +74,19 @@ impl Gateway {
         self.0.engine.answer(caller.owner(), id, answers).await.map_err(refusal)?;
         encode(caller, Reply::Acknowledged)
     }
+}
+
+/// From how many bytes on a result is put into words on a thread that may take its time.
+const LONG: usize = 1 << 20;
+
+/// Puts a task into the caller's words. Of megabytes every one takes some milliseconds, in which the thread could serve others.
+async fn tell(caller: &Caller, task: Task, reply: fn(&Task) -> Reply<'_>) -> Answer {
+    if task.outcome.as_ref().is_none_or(|outcome| outcome.body().as_str().len() < LONG) {
+        return encode(caller, reply(&task));
+    }
+    let dialect = caller.dialect().unwrap_or(Dialect::D2025_11_25);
+    let encoding = tokio::task::spawn_blocking(move || dialect.encode(reply(&task)));
+    encoding.await.unwrap_or_else(|error| Err(RpcError::internal(error.to_string()).to_payload()))
 }
 
 /// Puts a reply into the caller's words.

@@ -45,6 +45,72 @@ async fn a_protocol_error_comes_back_whole() {
     assert_eq!(*old.tool("never", json!([{"error": error}])).await.error(), error);
 }
 
+/// Long results are copied less on their way; what arrives is the same, as are the words around it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_result_arrives_whole() {
+    let server = serve(&Board::new(Era::Both)).await;
+    let (old, modern) = (Old::open(&server).await, Modern::new(&server));
+    for length in [1000, 70_000, 3_000_000] {
+        let text = "é\"\\\n😀x".repeat(length / 10);
+        for body in [
+            json!({"content": [{"type": "text", "text": text}], "isError": false, "_meta": {"k": [1]}}),
+            json!({"text": text, "resultType": "complete"}),
+        ] {
+            let id = modern.task("always", json!([{"return": body}])).await;
+            let task = modern.until(&id, "completed").await;
+            let mut expected = body.clone();
+            expected["resultType"] = json!("complete");
+            assert_eq!(task["result"], expected);
+            assert_eq!((&task["resultType"], &task["taskId"]), (&json!("complete"), &json!(id)));
+            assert!(task["ttlMs"].is_u64() && task.get("error").is_none());
+
+            let id = old.augmented("always", json!([{"return": body}])).await.task();
+            old.until(&id, "completed").await;
+            let mut result = old.ask("tasks/result", json!({"taskId": id})).await.result().clone();
+            let meta = result["_meta"].as_object_mut().expect("metadata");
+            let related = meta.remove("io.modelcontextprotocol/related-task").expect("the task");
+            assert_eq!(related["taskId"], json!(id));
+            if result["_meta"] == json!({}) {
+                result.as_object_mut().expect("an object").remove("_meta");
+            }
+            let mut expected = body.clone();
+            expected.as_object_mut().expect("an object").remove("resultType");
+            assert_eq!(result, expected);
+        }
+    }
+}
+
+/// A result that is too long fails its task in every generation, with an error that says how long it was and what is allowed; a
+/// call that is no task gets it all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_is_too_long_is_told_by_its_length() {
+    let node =
+        taskgate_gateway::NodeSettings { max_result: 5000, ..taskgate_gateway::NodeSettings::default() };
+    let settings = taskgate_gateway::Settings { node, ..crate::harness::settings() };
+    let board = Board::new(Era::Both);
+    let gateway = crate::harness::builder(&board).settings(settings).build().await.expect("gateway");
+    let server = Server::start(gateway).await;
+    let (old, modern) = (Old::open(&server).await, Modern::new(&server));
+    let body = json!({"content": [{"type": "text", "text": "x".repeat(6000)}]});
+    let check = |error: &Value| {
+        let message = error["message"].as_str().expect("words");
+        assert!(message.contains("max_result (5000 bytes)"), "{message}");
+        assert_eq!((&error["data"]["reason"], &error["data"]["limit"]), (&json!("max_result"), &json!(5000)));
+        let length = error["data"]["length"].as_u64().expect("a length");
+        assert!(length > 6000 && message.contains(&format!("{length} bytes")), "{message}");
+        message.to_owned()
+    };
+    let id = modern.task("always", json!([{"return": body}])).await;
+    let task = modern.until(&id, "failed").await;
+    assert_eq!(task["statusMessage"], check(&task["error"]));
+    assert!(task.get("result").is_none());
+    let id = old.augmented("always", json!([{"return": body}])).await.task();
+    let status = old.until(&id, "failed").await["statusMessage"].clone();
+    assert_eq!(status, check(old.ask("tasks/result", json!({"taskId": id})).await.error()));
+    assert_eq!(modern.tool("never", json!([{"return": body}])).await.result()["content"], body["content"]);
+    assert_eq!(old.tool("never", json!([{"return": body}])).await.result()["content"], body["content"]);
+}
+
 /// A status line stays a line, however much an upstream has to say; the payload stays whole.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_status_line_stays_short() {

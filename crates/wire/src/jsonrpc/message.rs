@@ -160,6 +160,19 @@ impl Message {
     }
 }
 
+impl Message {
+    /// The same text in three parts, if it is a response: what comes before the result, the result, and what comes after it.
+    pub fn to_parts(&self) -> Option<(String, Payload, &'static str)> {
+        let Message::Response { id, result } = self else { return None };
+        let nothing = Payload::null();
+        let shape = Outgoing { id: Some(id), result: Some(&nothing), ..Outgoing::EMPTY };
+        let mut head = serde_json::to_string(&shape).unwrap_or_default();
+        // The result is the last member.
+        head.truncate(head.len().saturating_sub("null}".len()));
+        Some((head, result.clone(), "}"))
+    }
+}
+
 #[derive(Serialize)]
 struct Outgoing<'a> {
     jsonrpc: &'static str,
@@ -183,6 +196,17 @@ impl Outgoing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_parts_of_a_response_are_its_text() {
+        let message =
+            Message::parse(br#"{"jsonrpc":"2.0","id":"null}","result":{ "a":1.0}}"#).expect("a response");
+        let (head, result, tail) = message.to_parts().expect("parts");
+        assert_eq!(result.as_str(), "{ \"a\":1.0}");
+        assert_eq!(format!("{head}{}{tail}", result.as_str()), message.to_text());
+        let request = Message::parse(br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#).expect("a request");
+        assert!(request.to_parts().is_none());
+    }
 
     fn code_of(text: &str) -> (Option<String>, i32) {
         let malformed = Message::parse(text.as_bytes()).expect_err(text);

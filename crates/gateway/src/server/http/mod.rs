@@ -100,7 +100,12 @@ fn not_allowed() -> Response {
 
 /// A JSON-RPC message as a JSON answer.
 fn json(status: StatusCode, text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
+    json_body(status, Body::from(text))
+}
+
+/// The same, in whatever way the text is sent.
+fn json_body(status: StatusCode, body: Body) -> Response {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));

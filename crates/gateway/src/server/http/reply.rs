@@ -1,6 +1,7 @@
 //! The answer to a request of 2026-07-28: one JSON object where that is enough, an SSE stream where there is more to say.
 //! The stream and the work are one: it cannot be resumed, and its end is the end of the work.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -17,7 +18,7 @@ use taskgate_wire::{Id, Message, sse};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::json;
+use super::{json, json_body};
 use crate::route::Answer;
 use crate::server::message;
 
@@ -77,7 +78,49 @@ pub fn whole(id: Id, answer: Answer, statuses: bool) -> Response {
         Err(error) if statuses => status_of(error),
         _ => StatusCode::OK,
     };
-    json(status, message(id, answer).to_text())
+    let message = message(id, answer);
+    match message.to_parts().filter(|(_, result, _)| result.as_str().len() > LONG) {
+        Some((head, result, tail)) => json_body(status, pieces(head, result, tail)),
+        None => json(status, message.to_text()),
+    }
+}
+
+/// From how many bytes on a result is sent from where it lies instead of from a copy.
+const LONG: usize = 64 << 10;
+
+/// A body of three pieces, of known length.
+fn pieces(head: String, result: Payload, tail: &'static str) -> Body {
+    struct Text(Payload);
+    impl AsRef<[u8]> for Text {
+        fn as_ref(&self) -> &[u8] {
+            self.0.as_str().as_bytes()
+        }
+    }
+    Body::new(Pieces(
+        [head.into(), Bytes::from_owner(Text(result)), Bytes::from_static(tail.as_bytes())].into(),
+    ))
+}
+
+struct Pieces(VecDeque<Bytes>);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| Ok(http_body::Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+    }
 }
 
 /// The same, or nothing for a request that was cancelled and gets no answer.

@@ -7,6 +7,9 @@ use crate::jsonrpc::{Id, RpcError};
 use crate::raw::RawObject;
 use crate::reply::{Encoded, Reply};
 
+/// From how many bytes on a result is copied once and no more. For shorter ones that would cost more than it saves.
+const LONG: usize = 64 << 10;
+
 /// Puts a reply into the extension's words.
 pub fn encode(reply: Reply<'_>) -> Encoded {
     let shape = match reply {
@@ -16,7 +19,10 @@ pub fn encode(reply: Reply<'_>) -> Encoded {
             let status_message = task.status_message.as_deref().or(immediate);
             TaskShape { result_type: Some("task"), status_message, ..bare(task) }
         }
-        Reply::State(task) => TaskShape { result_type: Some("complete"), ..detailed(task) },
+        Reply::State(task) => match &task.outcome {
+            Some(Outcome::Result { body, .. }) if body.as_str().len() > LONG => return long(task, body),
+            _ => TaskShape { result_type: Some("complete"), ..detailed(task) },
+        },
         Reply::Cancelled(_) | Reply::Acknowledged => {
             return Ok(literal(r#"{"resultType":"complete"}"#));
         }
@@ -53,16 +59,49 @@ pub fn acknowledged(subscription: &Id, granted: &Listen) -> Encoded {
 ///
 /// The member is put in front as text, so nothing else of the result is touched.
 pub fn with_result_type(result: &Payload) -> Result<Payload, InvalidPayload> {
+    match missing_result_type(result)? {
+        "" => Ok(result.clone()),
+        type_and_comma => {
+            let members = result.as_str()[1..].trim_start();
+            Payload::parse(format!("{{{type_and_comma}{members}"))
+        }
+    }
+}
+
+/// What is to be put behind the opening brace of a result; nothing if it has its type, or is no object.
+fn missing_result_type(result: &Payload) -> Result<&'static str, InvalidPayload> {
     let text = result.as_str();
-    if text.starts_with(r#"{"resultType""#) {
-        return Ok(result.clone());
+    if !text.starts_with('{') || text.starts_with(r#"{"resultType""#) {
+        return Ok("");
     }
-    if !text.starts_with('{') || crate::raw::RawObject::parse(text)?.get("resultType").is_some() {
-        return Ok(result.clone());
+    if RawObject::parse(text)?.get("resultType").is_some() {
+        return Ok("");
     }
-    let members = text[1..].trim_start();
-    let comma = if members.starts_with('}') { "" } else { "," };
-    Payload::parse(format!(r#"{{"resultType":"complete"{comma}{members}"#))
+    let is_empty = text[1..].trim_start().starts_with('}');
+    Ok(if is_empty { r#""resultType":"complete""# } else { r#""resultType":"complete","# })
+}
+
+/// A task with a long result: the same words, with the result copied into its place.
+fn long(task: &Task, result: &Payload) -> Encoded {
+    let shape = TaskShape { result_type: Some("complete"), ..bare(task) };
+    let failed = |error: InvalidPayload| RpcError::internal(error.to_string()).to_payload();
+    let head = serde_json::to_string(&shape).map_err(|error| failed(error.into()))?;
+    // A result that cannot be read any more is passed on as it is kept.
+    let type_and_comma = missing_result_type(result).unwrap_or_default();
+    let head = head.strip_suffix('}').unwrap_or(&head);
+    let mut text = String::with_capacity(head.len() + result.as_str().len() + 64);
+    text.push_str(head);
+    text.push_str(r#","result":"#);
+    match type_and_comma {
+        "" => text.push_str(result.as_str()),
+        type_and_comma => {
+            text.push('{');
+            text.push_str(type_and_comma);
+            text.push_str(result.as_str()[1..].trim_start());
+        }
+    }
+    text.push('}');
+    Payload::parse(text).map_err(failed)
 }
 
 fn bare(task: &Task) -> TaskShape<'_> {
