@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use taskgate_gateway::{StorePlace, TaskMode, check_name, limits, parse_store_place, parse_task_mode};
+use taskgate_gateway::{
+    StorePlace, TaskMode, check_name, limits, parse_size, parse_store_place, parse_task_mode,
+};
 
 use crate::exit_code;
 
@@ -32,6 +34,9 @@ pub enum Command {
     Wrap(Wrap),
     /// Say whether a configuration file is valid, and show every problem at its line.
     Check(Check),
+    /// Look after a store that no taskgate has open: check it, make its file shorter, back it up, move it.
+    #[command(subcommand)]
+    Store(Store),
     /// Run the command of one attempt: started by taskgate itself, for commands that outlive it.
     #[command(hide = true)]
     Supervise(Supervise),
@@ -88,6 +93,56 @@ pub struct Check {
     /// Print the file with every default filled in, and the values of variables hidden.
     #[arg(long)]
     pub print: bool,
+}
+
+/// `taskgate store`.
+#[derive(Debug, Subcommand)]
+pub enum Store {
+    /// Say whether everything in the store can be so. Exits with 5 if not; nothing is mended.
+    Check(Place),
+    /// Give the room of deleted tasks back to the file system (SQLite). Needs room for a second file meanwhile.
+    Vacuum(Place),
+    /// Write everything in the store as lines of JSON: payloads and secrets too.
+    Export(Export),
+    /// Keep everything of an export in a store without tasks.
+    Import(Import),
+}
+
+/// Which store.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Place {
+    /// The store: a path, sqlite:PATH or postgres://…; otherwise the one of the configuration, or of `serve` without one.
+    // A URL may hold a password, which others on the machine could read off the command line.
+    #[arg(long, value_name = "PLACE", value_parser = store_place, env = "TASKGATE_STORE", hide_env_values = true)]
+    pub store: Option<StorePlace>,
+    /// The configuration that names the store.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// `taskgate store export`.
+#[derive(Debug, clap::Args)]
+pub struct Export {
+    /// Which store.
+    #[command(flatten)]
+    pub place: Place,
+    /// The file to write, which must not be there yet; "-" is stdout. It is readable by its owner alone.
+    #[arg(default_value = "-")]
+    pub file: PathBuf,
+}
+
+/// `taskgate store import`.
+#[derive(Debug, clap::Args)]
+pub struct Import {
+    /// Which store.
+    #[command(flatten)]
+    pub place: Place,
+    /// The file to read; "-" is stdin.
+    #[arg(default_value = "-")]
+    pub file: PathBuf,
+    /// The longest line that is read, which is also about how much memory this takes.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
+    pub max_line: usize,
 }
 
 /// `taskgate supervise`.
@@ -162,9 +217,20 @@ mod tests {
             std::fs::read_to_string(file).expect("the page")
         };
         let pages = read("config.md") + &read("operations.md");
-        for (name, pages) in [("serve", pages.clone()), ("check", pages), ("wrap", read("wrap.md"))] {
-            let command = Args::command();
-            let command = command.find_subcommand(name).expect("the command");
+        let store = |verb| (vec!["store", verb], read("operations.md"));
+        for (path, pages) in [
+            (vec!["serve"], pages.clone()),
+            (vec!["check"], pages),
+            (vec!["wrap"], read("wrap.md")),
+            store("check"),
+            store("vacuum"),
+            store("export"),
+            store("import"),
+        ] {
+            let (all, name) = (Args::command(), path.join(" "));
+            let find =
+                |command: &clap::Command, name: &str| command.find_subcommand(name).expect("it").clone();
+            let command = path.iter().fold(all, |command, name| find(&command, name));
             for option in command.get_arguments().filter_map(|argument| argument.get_long()) {
                 let said = pages.contains(&format!("--{option}`")) || pages.contains(&format!("--{option} "));
                 assert!(said, "no page tells of --{option} of taskgate {name}");

@@ -15,6 +15,8 @@ pub enum ExitCode {
     StoreUnavailable,
     /// 4: the address cannot be listened on: it is in use, or not ours.
     AddressUnavailable,
+    /// 5: a store was checked, and what was found in it cannot be so.
+    Unsound,
     /// 128 and the signal's number: a second signal came while the first one's shutdown was still going on.
     Killed(Signal),
 }
@@ -36,6 +38,7 @@ Exit codes:
   2        the command line or the configuration is not valid
   3        the store cannot be opened
   4        the address cannot be listened on
+  5        the checked store is damaged
   130/143  a second SIGINT/SIGTERM cut the shutdown short";
 
 impl ExitCode {
@@ -47,6 +50,7 @@ impl ExitCode {
             ExitCode::Invalid => 2,
             ExitCode::StoreUnavailable => 3,
             ExitCode::AddressUnavailable => 4,
+            ExitCode::Unsound => 5,
             ExitCode::Killed(Signal::Interrupt) => 130,
             ExitCode::Killed(Signal::Terminate) => 143,
         }
@@ -87,6 +91,7 @@ mod tests {
             ExitCode::Invalid,
             ExitCode::StoreUnavailable,
             ExitCode::AddressUnavailable,
+            ExitCode::Unsound,
             ExitCode::Killed(Signal::Interrupt),
             ExitCode::Killed(Signal::Terminate),
         ] {

@@ -42,6 +42,7 @@ fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Supervise(supervise) => commands::supervise::run(&supervise),
         Command::Check(check) => commands::check::run(&check),
+        Command::Store(store) => commands::store::run(&store),
         Command::Serve(serve) => block_on(async |shutdown| commands::serve::run(serve, shutdown).await),
         Command::Wrap(wrap) => block_on(async |shutdown| commands::wrap::run(wrap, shutdown).await),
     }

@@ -112,7 +112,8 @@ async fn connect(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
     Err(StoreError::Failed(format!("{url}: this taskgate was built without its feature `postgres`")))
 }
 
-fn unavailable(error: StoreError) -> Failure {
+/// What to tell the user of a store that cannot be used.
+pub fn unavailable(error: StoreError) -> Failure {
     let help = if is_locked(&error) { "; choose another file with --store, or end that process" } else { "" };
     Failure::new(ExitCode::StoreUnavailable, format!("{error}{help}"))
 }

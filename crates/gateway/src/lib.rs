@@ -36,6 +36,7 @@ pub use policy::{
 };
 pub use taskgate_client::transport::stdio::StdioCommand;
 pub use taskgate_detached::Launcher;
+pub use taskgate_engine::store::{Findings, Kept, Vacuumed, transfer};
 pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, SqliteStore, Store, StoreError};
 #[cfg(feature = "postgres")]
 pub use taskgate_engine::{PostgresOptions, PostgresStore};

@@ -2,5 +2,6 @@
 
 pub mod check;
 pub mod serve;
+pub mod store;
 pub mod supervise;
 pub mod wrap;

@@ -141,3 +141,28 @@ async fn a_log_that_was_left_is_read_too() {
     assert_eq!((findings.tasks, findings.wrong), (1, vec![]));
     assert!(open(&copy).get(id).await.unwrap().is_some());
 }
+
+/// The backup that the manual tells of: a copy of one moment while the store is written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_a_store_in_use_is_whole() {
+    let (dir, path) = file();
+    let store = open(&path);
+    for number in 0..100 {
+        store.create(new_task(number, 20_000)).await.unwrap();
+    }
+    let writing = tokio::spawn({
+        let store = store.clone();
+        async move {
+            for number in 100..200 {
+                store.create(new_task(number, 20_000)).await.unwrap();
+            }
+        }
+    });
+    let copy = dir.path().join("backup.db");
+    let db = Connection::open(&path).unwrap();
+    db.execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+    writing.await.unwrap();
+    let findings = SqliteStore::check(&SqliteOptions::new(&copy)).unwrap();
+    assert!(findings.tasks >= 100 && findings.wrong.is_empty(), "{findings:?}");
+    assert!(open(&copy).get(new_task(99, 0).id).await.unwrap().is_some());
+}

@@ -1,0 +1,52 @@
+//! `taskgate store check`: can everything in the store be so?
+
+use taskgate_gateway::{Findings, Kept, SqliteStore, Store, StorePlace};
+
+use crate::exit_code::{ExitCode, Failure};
+use crate::store as places;
+
+/// How many tasks are looked at together.
+const BATCH: usize = 500;
+
+/// Says what is wrong, a line each, and fails if anything is.
+pub async fn run(place: &StorePlace) -> Result<(), Failure> {
+    let findings = match super::file_of(place) {
+        Some(options) => SqliteStore::check(&options).map_err(places::unavailable)?,
+        None => look(&*super::open(place).await?).await?,
+    };
+    let shown = places::shown(place);
+    if findings.wrong.is_empty() {
+        println!("{shown}: {} tasks, all is well", findings.tasks);
+        return Ok(());
+    }
+    for line in &findings.wrong {
+        println!("{line}");
+    }
+    let count = findings.wrong.len();
+    Err(Failure::new(
+        ExitCode::Unsound,
+        format!("{shown}: {count} things are wrong; keep a copy of it before anything else is done"),
+    ))
+}
+
+/// A database looks after its own pages and checks: what is left is whether the tasks fit together.
+async fn look(store: &dyn Store) -> Result<Findings, Failure> {
+    let (mut findings, mut after) = (Findings::default(), None);
+    loop {
+        let page = store.dump(after, BATCH).await.map_err(places::unavailable)?;
+        let mut last = None;
+        for kept in &page {
+            let Kept::Task(kept) = kept else { continue };
+            last = Some(kept.task.id.locator());
+            findings.tasks += 1;
+            let flaws = kept.flaws();
+            findings
+                .wrong
+                .extend(flaws.iter().map(|flaw| format!("task {:016x}: {flaw}", kept.task.id.locator())));
+        }
+        if last.is_none() {
+            return Ok(findings);
+        }
+        after = last;
+    }
+}
