@@ -6,6 +6,7 @@ mod everything;
 mod golden;
 mod official;
 mod orphans;
+mod pages;
 mod place;
 mod points;
 mod restart;
