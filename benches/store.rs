@@ -38,12 +38,11 @@ struct Opened {
 impl Kind {
     /// Those that can be had here.
     fn all() -> Vec<Kind> {
-        let mut kinds = vec![Kind::Sqlite];
         #[cfg(feature = "postgres")]
         if std::env::var_os("TASKGATE_BENCH_POSTGRES").is_some() {
-            kinds.push(Kind::Postgres);
+            return vec![Kind::Sqlite, Kind::Postgres];
         }
-        kinds
+        vec![Kind::Sqlite]
     }
 
     fn name(self) -> &'static str {
@@ -109,6 +108,7 @@ fn new_task(number: u64) -> NewTask {
         },
         poll_interval: Duration::from_secs(1),
         status_message: None,
+        checkpoint: None,
         created_at: NOW,
     }
 }
