@@ -83,6 +83,7 @@ fn new_task() -> NewTask {
         max_attempts: 5,
         node: NODE,
         key: None,
+        checkpoint: None,
         lifetime: Lifetime {
             run_deadline: NOW.after(Duration::from_secs(60)),
             idle_limit: None,
