@@ -9,7 +9,7 @@ use toml::Value;
 
 use super::checked::{Config, UpstreamConfig, UpstreamServer};
 use super::duration::{format_duration, format_size};
-use crate::policy::{Speak, StorePlace, TaskMode, ToolPolicy};
+use crate::policy::{Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
 
 /// What is shown instead of the value of a variable, which may be a secret.
 const HIDDEN: &str = "(hidden)";
@@ -76,6 +76,12 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
         Speak::Session => "session",
     };
     set(out, "speak", text(speak))?;
+    let upstream_tasks = match upstream.upstream_tasks {
+        UpstreamTasks::Auto => "auto",
+        UpstreamTasks::Always => "always",
+        UpstreamTasks::Never => "never",
+    };
+    set(out, "upstream_tasks", text(upstream_tasks))?;
     writeln!(out, "\n[upstream.defaults]")?;
     write_policy(out, &upstream.policy)?;
     upstream.tools.iter().try_for_each(|(name, policy)| {

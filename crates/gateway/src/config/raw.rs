@@ -41,7 +41,19 @@ pub(super) const TOP: Section = Section {
 /// The keys of `[[upstream]]`.
 pub(super) const UPSTREAM: Section = Section {
     name: "[[upstream]]",
-    keys: &["name", "command", "demo", "cwd", "env", "clear_env", "prefix", "speak", "defaults", "tools"],
+    keys: &[
+        "name",
+        "command",
+        "demo",
+        "cwd",
+        "env",
+        "clear_env",
+        "prefix",
+        "speak",
+        "upstream_tasks",
+        "defaults",
+        "tools",
+    ],
 };
 
 /// The keys that say how calls are treated; the same at all three levels.
@@ -109,6 +121,7 @@ pub(super) struct RawUpstream {
     pub(super) clear_env: Entry<bool>,
     pub(super) prefix: Entry<String>,
     pub(super) speak: Entry<String>,
+    pub(super) upstream_tasks: Entry<String>,
     pub(super) defaults: RawPolicy,
     pub(super) tools: Vec<(Spanned<String>, RawPolicy)>,
     /// Keys that are there, even if their values could not be read, so that they do not count as missing.
@@ -223,6 +236,7 @@ impl RawUpstream {
             clear_env: fields.get("clear_env"),
             prefix: fields.get("prefix"),
             speak: fields.get("speak"),
+            upstream_tasks: fields.get("upstream_tasks"),
             defaults: RawPolicy::read(fields.get("defaults"), &UPSTREAM_DEFAULTS, problems),
             tools,
             written: table.keys().map(|key| key.get_ref().to_string()).collect(),

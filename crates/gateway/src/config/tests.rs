@@ -8,7 +8,7 @@ use taskgate_task::WorkClass;
 
 use super::raw::{DEFAULTS, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
 use super::*;
-use crate::policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy};
+use crate::policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
 
 /// The least that is valid.
 const LEAST: &str = "[[upstream]]\nname = \"a\"\ncommand = [\"server\"]\n";
@@ -71,6 +71,7 @@ fn the_least_file_gets_every_default() {
     assert_eq!(config.defaults, ToolPolicy::default());
     assert_eq!(config.upstreams[0].policy, ToolPolicy::default());
     assert_eq!(config.upstreams[0].speak, Speak::Auto);
+    assert_eq!(config.upstreams[0].upstream_tasks, UpstreamTasks::Auto);
 }
 
 #[test]
@@ -158,6 +159,7 @@ fn a_printed_configuration_means_the_same() {
         cwd = "/tmp"
         prefix = "x"
         speak = "session"
+        upstream_tasks = "always"
         [upstream.defaults]
         idle_limit = "1m"
         [upstream.tools."odd name.here"]
