@@ -214,6 +214,7 @@ impl Gateway {
         let work = Payload::from_value(request).map_err(|error| RpcError::internal(error.to_string()))?;
         let class = match target.policy.class {
             Some(class) => class,
+            None if request.task_ttl.is_some() => WorkClass::Resumable,
             None if target.tool.as_ref().is_some_and(|tool| tool.repeatable) => WorkClass::Repeatable,
             None => WorkClass::Live,
         };

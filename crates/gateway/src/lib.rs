@@ -32,6 +32,7 @@ pub use config::*;
 pub use gateway::Gateway;
 pub use policy::{
     Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy, UpstreamKind, UpstreamSpec,
+    UpstreamTasks,
 };
 pub use taskgate_client::transport::stdio::StdioCommand;
 pub use taskgate_engine::{Engine, MemoryStore, SqliteOptions, SqliteStore, Store, StoreError};

@@ -55,7 +55,7 @@ pub enum HostedStatus {
 
 /// A handle that cannot be used: there is no way to ask for its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the server answered with a task whose id cannot be used")]
+#[error("The server answered with a task whose id cannot be used")]
 pub struct NoTaskId;
 
 /// Whether a server with these capabilities hosts tasks for tool calls.
@@ -115,7 +115,7 @@ pub fn state(dialect: Dialect, answer: &Payload) -> Option<HostedTask> {
         Dialect::D2025_11_25 => "pollInterval",
         Dialect::D2026_07_28 => "pollIntervalMs",
     };
-    let kept = |name: &str| task.get(name).map(Payload::from_raw);
+    let kept = |name: &str| task.get(name).filter(|raw| raw.get() != "null").map(Payload::from_raw);
     Some(HostedTask {
         status: status(task.get("status").map_or("", RawValue::get)),
         message: task.get("statusMessage").and_then(text).filter(|message| !message.is_empty()),

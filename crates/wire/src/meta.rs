@@ -54,6 +54,15 @@ pub fn without_progress_token(params: Payload) -> Payload {
     without(PROGRESS_TOKEN, params)
 }
 
+/// Whether a progress notification is about the request with this id, whose token is the same. Some servers return numbers
+/// as strings.
+pub fn is_progress_of(params: &Payload, request: &crate::jsonrpc::Id) -> bool {
+    let token = RawObject::parse(params.as_str())
+        .ok()
+        .and_then(|params| params.get(PROGRESS_TOKEN).map(ToOwned::to_owned));
+    token.is_some_and(|token| token.get().trim_matches('"') == request.as_str())
+}
+
 /// Params or a result without this member of their `_meta`.
 pub fn without(key: &str, object: Payload) -> Payload {
     let has_it = RawObject::parse(object.as_str()).is_ok_and(|object| {

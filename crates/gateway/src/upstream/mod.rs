@@ -2,6 +2,8 @@
 
 mod asking;
 mod catalog;
+mod ending;
+mod hosted;
 pub mod in_process;
 mod interest;
 mod listening;
@@ -10,6 +12,7 @@ mod runner;
 mod shelf;
 mod supervise;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +38,8 @@ pub struct Upstream {
     log_level: log_level::Asked,
     /// What it said of itself when it was last up.
     described: parking_lot::RwLock<Option<Described>>,
+    /// Tools of which it has said that it makes tasks of their calls or nothing (2026-07-28).
+    needs_tasks: parking_lot::RwLock<HashSet<String>>,
     changes: broadcast::Sender<Change>,
     /// Tells by its end that nobody has the upstream any more.
     _alive: oneshot::Sender<()>,
@@ -82,6 +87,7 @@ impl Upstream {
             interests: interest::Interests::default(),
             log_level: log_level::Asked::default(),
             described: parking_lot::RwLock::default(),
+            needs_tasks: parking_lot::RwLock::default(),
             changes: changes.clone(),
             _alive: alive,
         });
@@ -157,6 +163,18 @@ impl Upstream {
                     let why = format!("The server {name:?} is not available: it was shut down");
                     return Err(RpcError::internal(why));
                 }
+            }
+        }
+    }
+
+    /// The connection, as soon as there is one. `None` if there will be none. Does not keep the upstream.
+    pub fn session_ever(&self) -> impl Future<Output = Option<Session>> + Send + use<> {
+        let mut state = self.state.clone();
+        async move {
+            let up = state.wait_for(|state| matches!(state, State::Up(_))).await.ok()?;
+            match &*up {
+                State::Up(session) => Some(session.clone()),
+                State::Starting | State::Restarting(_) | State::CrashLoop(_) => None,
             }
         }
     }
