@@ -12,6 +12,8 @@ mod cancel;
 mod eras;
 mod framing;
 mod handlers;
+mod hosted;
+mod hosted_oddly;
 mod hostile;
 mod inline;
 mod input;
