@@ -38,6 +38,7 @@ pub use taskgate_client::transport::stdio::StdioCommand;
 pub use taskgate_engine::{Engine, MemoryStore, SqliteOptions, SqliteStore, Store, StoreError};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};
 pub use upstream::State as UpstreamState;
+pub use upstream::{Checkpoint, NotSaved};
 
 /// An rmcp `ServerHandler` in this program as an upstream, over an in-memory transport and without any change to it.
 pub fn in_process<H: rmcp::ServerHandler>(handler: H) -> UpstreamKind {

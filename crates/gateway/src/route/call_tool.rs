@@ -138,6 +138,7 @@ impl Gateway {
             caller: caller.attribution(request.id),
             log_level: logging::wanted(caller, request),
             task_ttl: asked.map(|_| ttl()),
+            may_save: tool.is_some() && policy.class == Some(WorkClass::Resumable),
             is_once: policy.class.is_none() && asked.is_some_and(|tool| !tool.repeatable),
         };
         self.launch(target, caller.owner().clone(), &work)

@@ -2,6 +2,7 @@
 
 mod asking;
 mod catalog;
+mod checkpoint;
 mod ending;
 mod hosted;
 pub mod in_process;
@@ -21,10 +22,11 @@ use taskgate_engine::Report;
 use taskgate_wire::RpcError;
 use tokio::sync::{broadcast, oneshot, watch};
 
-use crate::policy::UpstreamSpec;
+use crate::policy::{UpstreamKind, UpstreamSpec};
 
 pub use asking::unanswered;
 pub use catalog::{Catalog, Hints, Known, declares, is_method_not_found};
+pub use checkpoint::{Checkpoint, NotSaved};
 pub use interest::Interest;
 pub use listening::keep_listening;
 pub use runner::{McpRunner, Request};
@@ -110,6 +112,11 @@ impl Upstream {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    /// Whether it is a server in this program.
+    pub fn is_in_process(&self) -> bool {
+        matches!(self.spec.kind, UpstreamKind::InProcess(_))
     }
 
     /// The connection. Waits while it is started for the first time; fails at once while it is down.

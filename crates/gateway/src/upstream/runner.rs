@@ -2,13 +2,14 @@ use std::sync::Weak;
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use taskgate_client::session::{CallEvent, CallFailure, Lane, Session};
+use taskgate_client::session::{CallEvent, CallFailure, Lane};
 use taskgate_engine::{Ending, NotStopped, Report, Runner, Work};
 use taskgate_task::{InvalidPayload, Payload, Round};
 use taskgate_wire::{LogLevel, Params, RawObject, RpcError, hosted as wire, meta, method};
 
 use super::Upstream;
 use super::asking::Asking;
+use super::checkpoint::Ticket;
 use super::ending::{ended, failed, failed_with, message_of, progress_line};
 use super::hosted::{self, Begun, Handle, Line, Mark, Start, follow};
 
@@ -36,6 +37,9 @@ pub struct Request {
     /// Whether the call must not be made again, should it be lost before the upstream has given a way back to it.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_once: bool,
+    /// Whether the tool may put down how far it has come, if it is one in this program.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub may_save: bool,
 }
 
 /// Runs requests on an upstream.
@@ -69,13 +73,23 @@ impl Runner for McpRunner {
                     let line = Line::back_to(&handle, session, &request);
                     follow(Start { line, handle, first: None, token: None, heard }, &report).await
                 }
-                (Ok(session), None) => {
+                (Ok(session), mark) => {
+                    let saved = match mark {
+                        Some(Mark::Saved(saved)) => Some(saved),
+                        _ => None,
+                    };
                     if let (Some(level), true, Some(upstream)) =
                         (request.log_level, request.stateless, upstream.upgrade())
                     {
                         upstream.log_at_least(&session, level).await;
                     }
-                    call(&upstream, session, &request, work.round.as_ref(), &report).await
+                    // From before the call to its end: the handler finds its checkpoints there.
+                    let ticket = upstream
+                        .upgrade()
+                        .filter(|upstream| request.may_save && upstream.is_in_process())
+                        .and_then(|_| Ticket::issue(&report, saved));
+                    let line = Line::new(session, &request, request.stateless);
+                    call(&upstream, &line, &request, work.round.as_ref(), ticket.as_ref(), &report).await
                 }
                 (Err(error), _) => failed(error.to_payload(), error.message),
             }
@@ -93,7 +107,7 @@ impl Runner for McpRunner {
                     Err(NotStopped("the gateway is shutting down".to_owned()))
                 }
                 // Dropping the run has stopped it.
-                (Ok((_, None)), _) => Ok(()),
+                (Ok((_, None | Some(Mark::Saved(_)))), _) => Ok(()),
                 (Err(error), _) => {
                     tracing::warn!(%error, "what was put down of stopped work cannot be read");
                     Ok(())
@@ -119,19 +133,19 @@ fn interrupted() -> Ending {
 /// Makes the call and sees it through.
 async fn call(
     upstream: &Weak<Upstream>,
-    session: Session,
+    line: &Line,
     request: &Request,
     round: Option<&Round>,
+    ticket: Option<&Ticket>,
     report: &Report,
 ) -> Ending {
-    let line = Line::new(session, request, request.stateless);
     let mut asks = request.task_ttl.is_some();
     loop {
-        let params = match params(&line, request, round, asks) {
+        let params = match params(line, request, round, asks, ticket) {
             Ok(params) => params,
             Err(error) => return failed_with(&error.to_string()),
         };
-        let error = match attempt(&line, &request.method, params, asks, report).await {
+        let error = match attempt(line, &request.method, params, asks, report).await {
             Ok(ending) => return ending,
             Err(error) => error,
         };
@@ -160,6 +174,7 @@ fn params(
     request: &Request,
     round: Option<&Round>,
     asks: bool,
+    ticket: Option<&Ticket>,
 ) -> Result<Option<Payload>, InvalidPayload> {
     let params = match round {
         None => request.params.clone(),
@@ -173,7 +188,11 @@ fn params(
     if request.method != method::TOOLS_CALL {
         return Ok(params);
     }
-    hosted::params_for(line, params, request.task_ttl.filter(|_| asks))
+    let params = hosted::params_for(line, params, request.task_ttl.filter(|_| asks))?;
+    match ticket {
+        Some(ticket) => ticket.attach(params.as_ref()).map(Some),
+        None => Ok(params),
+    }
 }
 
 /// Makes the call once. `Err` is the error the upstream answered with.

@@ -40,6 +40,8 @@ pub struct Handle {
 pub enum Mark {
     /// The upstream has made a task of it.
     Task(Handle),
+    /// A handler in this program has saved how far it has come.
+    Saved(Payload),
 }
 
 impl Mark {
@@ -191,6 +193,10 @@ mod tests {
         let written = mark.write().expect("JSON");
         assert_eq!(written.as_str(), r#"{"task":{"id":"a\"b","era":"2025-11-25"}}"#);
         assert_eq!(Mark::read(&written).expect("read"), mark);
+        let saved = Mark::Saved(Payload::parse(r#"{ "n":1.0}"#.to_owned()).expect("JSON"));
+        let written = saved.write().expect("JSON");
+        assert_eq!(written.as_str(), r#"{"saved":{ "n":1.0}}"#);
+        assert_eq!(Mark::read(&written).expect("read"), saved);
         assert!(Mark::read(&Payload::null()).is_err());
     }
 
