@@ -21,7 +21,8 @@ fn build() -> PathBuf {
     let target = this.ancestors().nth(3).expect("a test lies in a target folder");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(repository()).args(["build", "--release", "--quiet", "--target-dir"]).arg(target);
-    cargo.args(["-p", "taskgate", "-p", "taskgate-gateway", "--bin", "taskgate", "--example", "conformance"]);
+    cargo.args(["-p", "taskgate", "-p", "taskgate-gateway", "--bin", "taskgate"]);
+    cargo.args(["--example", "conformance", "--example", "resume"]);
     let built = cargo.status().expect("cargo can be run");
     assert!(built.success(), "the programs under test do not build");
     target.join("release")

@@ -9,6 +9,7 @@ mod orphans;
 mod place;
 mod points;
 mod restart;
+mod resume;
 mod schemas;
 mod serve;
 mod tidy;
