@@ -11,6 +11,7 @@ mod pages;
 mod place;
 mod points;
 mod restart;
+mod resume;
 mod schemas;
 mod serve;
 mod tidy;
