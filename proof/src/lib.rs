@@ -3,7 +3,12 @@
 //! Unpublished; nothing imports it. Everything here is blocking and panics with the reason when something is not as a
 //! test needs it.
 
+pub mod books;
+pub mod checker;
+pub mod dice;
+pub mod effects;
 pub mod http;
+pub mod ledger;
 pub mod modern;
 pub mod peers;
 pub mod program;
