@@ -1,12 +1,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
 use parking_lot::Mutex;
 use taskgate_engine::{Engine, Launch};
 use taskgate_task::{Owner, Payload, TaskId, WorkClass};
 use taskgate_wire::tool::{ParamHeader, ToolFacts};
-use taskgate_wire::{ListKind, RpcError, method};
+use taskgate_wire::{ListKind, RpcError};
 use tokio::sync::{Notify, watch};
 
 use crate::builder::GatewayBuilder;
@@ -37,20 +36,23 @@ pub(crate) struct Inner {
 /// How long answers that are ready at the end of a drain have to leave.
 pub(crate) const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(250);
 
-/// A tool as a caller names it.
+/// Where a request goes: to a tool of an upstream, or just to an upstream.
 pub(crate) struct Target {
     pub(crate) upstream: Arc<Upstream>,
-    /// The upstream's own name for it.
-    pub(crate) name: String,
-    pub(crate) facts: ToolFacts,
+    /// What is known of the tool, its upstream's own name for it first of all; `None` for what is no tool.
+    pub(crate) tool: Option<Arc<ToolFacts>>,
     pub(crate) policy: ToolPolicy,
 }
 
 impl Target {
     /// An upstream, for what is no tool.
     pub(crate) fn plain(upstream: Arc<Upstream>) -> Self {
-        let facts = ToolFacts { name: String::new(), repeatable: false, headers: Vec::new() };
-        Target { upstream, name: String::new(), facts, policy: ToolPolicy::never() }
+        Target { upstream, tool: None, policy: ToolPolicy::never() }
+    }
+
+    /// The headers that a 2026-07-28 caller mirrors its arguments into.
+    pub(crate) fn headers(&self) -> &[ParamHeader] {
+        self.tool.as_ref().map_or(&[], |tool| &tool.headers)
     }
 }
 
@@ -175,42 +177,30 @@ impl Gateway {
 
     /// Finds a tool by the name a caller uses.
     pub(crate) async fn find_tool(&self, name: &str) -> Result<Target, RpcError> {
-        if let Some(target) = self.look_up(name) {
+        if let Some((_, target)) = self.look_up(name) {
             return Ok(target);
         }
         // It may be new, or its upstream may still be starting.
-        let refreshed = self.0.upstreams.iter().map(|upstream| async {
-            if let Err(error) = upstream.refresh(ListKind::Tools).await {
-                tracing::debug!(upstream = upstream.name(), %error, "cannot list tools");
-            }
-        });
-        join_all(refreshed).await;
-        if let Some(target) = self.look_up(name) {
+        let renewed = async |upstream: &Arc<Upstream>, kind| upstream.renew(kind).await;
+        let found = self.find(&[ListKind::Tools], |_, _| true, renewed, || self.look_up(name));
+        // Boxed: whoever calls a tool that is known need not make room for this.
+        if let Some((_, target)) = Box::pin(found).await {
             return Ok(target);
         }
         if let [only] = &*self.0.upstreams {
             // A single upstream that is down is the reason, not the tool's name.
             only.session().await?;
         }
-        Err(self.unknown("tool", name))
+        Err(self.unknown(ListKind::Tools, name))
     }
 
-    /// The headers a 2026-07-28 caller of this tool mirrors its arguments into. A tool that is not known yet is looked
-    /// for: it must not be called with headers that nobody has compared.
-    pub(crate) async fn param_headers(&self, name: &str) -> Vec<ParamHeader> {
-        self.find_tool(name).await.map(|target| target.facts.headers).unwrap_or_default()
-    }
-
-    fn look_up(&self, name: &str) -> Option<Target> {
-        self.0.upstreams.iter().find_map(|upstream| {
+    fn look_up(&self, name: &str) -> Option<(usize, Target)> {
+        self.0.upstreams.iter().enumerate().find_map(|(index, upstream)| {
             let catalog = upstream.catalog(ListKind::Tools);
             let known = self.find_known(ListKind::Tools, upstream, &catalog, name)?;
-            Some(Target {
-                upstream: upstream.clone(),
-                name: known.key.clone(),
-                facts: known.facts.clone()?,
-                policy: upstream.spec().policy_of(&known.key).clone(),
-            })
+            let tool = Some(known.facts.clone()?);
+            let policy = upstream.spec().policy_of(&known.key).clone();
+            Some((index, Target { upstream: upstream.clone(), tool, policy }))
         })
     }
 
@@ -224,7 +214,7 @@ impl Gateway {
         let work = Payload::from_value(request).map_err(|error| RpcError::internal(error.to_string()))?;
         let class = match target.policy.class {
             Some(class) => class,
-            None if request.method == method::TOOLS_CALL && target.facts.repeatable => WorkClass::Repeatable,
+            None if target.tool.as_ref().is_some_and(|tool| tool.repeatable) => WorkClass::Repeatable,
             None => WorkClass::Live,
         };
         Ok(Launch {

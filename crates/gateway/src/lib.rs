@@ -34,7 +34,7 @@ pub use policy::{
     Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy, UpstreamKind, UpstreamSpec,
 };
 pub use taskgate_client::transport::stdio::StdioCommand;
-pub use taskgate_engine::{Engine, MemoryStore, SqliteOptions, SqliteStore, Store, StoreError};
+pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, SqliteStore, Store, StoreError};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};
 pub use upstream::State as UpstreamState;
 

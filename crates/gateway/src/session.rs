@@ -13,7 +13,7 @@ pub use crate::outlet::Outlet;
 use crate::policy::StreamSettings;
 use crate::route::concerns;
 use crate::stream::Streams;
-use crate::to_client::ToClient;
+use crate::to_client::SentBack;
 use crate::upstream::{Change, Interest};
 
 /// What a client said in `initialize`.
@@ -39,7 +39,7 @@ pub struct Session {
     general: Outlet,
     streams: Arc<Streams>,
     next_request: AtomicU64,
-    pending: Mutex<HashMap<u64, oneshot::Sender<Result<Payload, Payload>>>>,
+    pending: Mutex<HashMap<u64, oneshot::Sender<SentBack>>>,
     running: Mutex<Requests>,
     max_requests: usize,
     request_ended: Notify,
@@ -179,8 +179,13 @@ impl Session {
         self.general.send(Message::Notification { method: method.to_owned(), params });
     }
 
-    /// Sends a request to the client on a stream.
-    pub fn request(&self, outlet: &Outlet, method: &str, params: Option<Payload>) -> ToClient {
+    /// Sends a request to the client on a stream. Returns its number, and where what comes back for it will arrive.
+    pub fn request(
+        &self,
+        outlet: &Outlet,
+        method: &str,
+        params: Option<Payload>,
+    ) -> (u64, oneshot::Receiver<SentBack>) {
         let number = self.next_request.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = oneshot::channel();
         let mut pending = self.pending.lock();
@@ -189,17 +194,18 @@ impl Session {
         pending.insert(number, reply);
         drop(pending);
         outlet.send(Message::Request { id: Id::number(number), method: method.to_owned(), params });
-        ToClient { number, outlet: outlet.clone(), answer }
+        (number, answer)
     }
 
-    /// Takes the client's answer to a request of ours; answers nobody asked for are dropped.
-    pub fn answered(&self, id: &Id, answer: Result<Payload, Payload>) {
+    /// Takes what comes back for a request of ours; what nobody asked for is dropped, and `false`.
+    pub fn answered(&self, id: &Id, answer: SentBack) -> bool {
         let reply = id.as_number().and_then(|number| self.pending.lock().remove(&number));
         match reply {
-            Some(reply) => {
-                let _ = reply.send(answer);
+            Some(reply) => reply.send(answer).is_ok(),
+            None => {
+                tracing::debug!(session = %self.id, %id, "an answer nobody asked for");
+                false
             }
-            None => tracing::debug!(session = %self.id, %id, "an answer nobody asked for"),
         }
     }
 

@@ -1,34 +1,77 @@
-//! A request of ours to the client of a session.
+//! A question of ours to the client of a session.
+//!
+//! A malformed answer is no answer, in either era: nobody has decided anything by it, so it neither ends the question nor
+//! what waits for it, and the question is asked again. What that means differs.
+//!
+//! - In 2026-07-28 the question stands until the client sends something else: "the server SHOULD respond with a new
+//!   InputRequiredResult requesting the missing information again, rather than returning an error" (multi round-trip
+//!   requests). The client sets the pace, so there is no limit (`route/parked.rs`, `tasks/update`).
+//! - In a session the answer is a response, and a request has one: "Result responses MUST include a `result` field", an
+//!   object. What is none has used up the request's id, so the question is sent again as a new request. To take it for
+//!   `cancel` would say that the "user dismissed without making an explicit choice", which nobody knows. Here the pace
+//!   is ours, and a client that cannot do better must not be asked for ever: the last one counts as an error of the client.
+//!
+//! An error is an answer: the client says that there will be no result.
+
+use std::sync::Arc;
 
 use taskgate_task::Payload;
 use taskgate_wire::jsonrpc::error_object;
 use taskgate_wire::{Message, RpcError, method};
 use tokio::sync::oneshot;
 
-use crate::session::Outlet;
+use crate::session::{Outlet, Session};
+
+/// How often a question is asked, if all that comes back is malformed.
+const ASKED: usize = 3;
+
+/// What comes back for a request.
+pub type SentBack = Result<Payload, NoAnswer>;
+
+/// Why what came back is no result.
+#[derive(Debug)]
+pub enum NoAnswer {
+    /// The client's error object.
+    Error(Payload),
+    /// It was lost on the way, or is no message.
+    Unreadable(String),
+}
 
 /// A request that was sent to the client on one of its streams.
 #[derive(Debug)]
 pub struct ToClient {
-    pub(crate) number: u64,
-    pub(crate) outlet: Outlet,
-    pub(crate) answer: oneshot::Receiver<Result<Payload, Payload>>,
+    session: Arc<Session>,
+    outlet: Outlet,
+    method: String,
+    params: Option<Payload>,
+    number: u64,
+    answer: oneshot::Receiver<SentBack>,
+    asked: usize,
 }
 
 impl ToClient {
+    /// Sends a request.
+    pub fn send(session: &Arc<Session>, outlet: &Outlet, method: String, params: Option<Payload>) -> Self {
+        let (number, answer) = session.request(outlet, &method, params.clone());
+        let (session, outlet) = (session.clone(), outlet.clone());
+        ToClient { session, outlet, method, params, number, answer, asked: 1 }
+    }
+
     /// The client's result or error; `None` when nobody will come back to the stream or the session has ended.
     pub async fn answer(&mut self) -> Option<Result<Payload, Payload>> {
+        let outlet = self.outlet.clone();
         tokio::select! {
-            answer = &mut self.answer => answer.ok().map(checked),
-            () = self.outlet.gone() => None,
+            answer = self.well_formed() => answer,
+            () = outlet.gone() => None,
         }
     }
 
     /// The client's result or error; `None` as soon as its connection breaks, for what others can be asked.
     pub async fn answer_while_connected(&mut self) -> Option<Result<Payload, Payload>> {
+        let outlet = self.outlet.clone();
         tokio::select! {
-            answer = &mut self.answer => answer.ok().map(checked),
-            () = self.outlet.closed() => None,
+            answer = self.well_formed() => answer,
+            () = outlet.closed() => None,
         }
     }
 
@@ -39,13 +82,24 @@ impl ToClient {
         let params = Payload::from_value(&params).ok();
         self.outlet.send(Message::Notification { method: method::CANCELLED.to_owned(), params });
     }
-}
 
-/// Whoever asked must not be handed a result that is no object, or an error that is none.
-fn checked(answer: Result<Payload, Payload>) -> Result<Payload, Payload> {
-    match answer {
-        Ok(result) if result.as_str().starts_with('{') => Ok(result),
-        Ok(_) => Err(RpcError::internal("The client's result is no object").to_payload()),
-        Err(error) => Err(error_object(error)),
+    /// What the client answers in the end. Whoever asked must not be handed a result that is no object, or an error that is
+    /// none.
+    async fn well_formed(&mut self) -> Option<Result<Payload, Payload>> {
+        loop {
+            let malformed = match (&mut self.answer).await.ok()? {
+                Ok(result) if result.as_str().starts_with('{') => return Some(Ok(result)),
+                Ok(_) => "The client's result is no object".to_owned(),
+                Err(NoAnswer::Error(error)) => return Some(Err(error_object(error))),
+                Err(NoAnswer::Unreadable(why)) => format!("The client's answer cannot be read: {why}"),
+            };
+            if self.asked == ASKED {
+                return Some(Err(RpcError::internal(malformed).to_payload()));
+            }
+            tracing::debug!(session = self.session.id(), %malformed, "a question is asked again");
+            self.asked += 1;
+            (self.number, self.answer) =
+                self.session.request(&self.outlet, &self.method, self.params.clone());
+        }
     }
 }

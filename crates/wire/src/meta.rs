@@ -24,6 +24,9 @@ pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// The `_meta` key of the token that progress is reported under.
 pub const PROGRESS_TOKEN: &str = "progressToken";
+/// The `_meta` key under which a caller of taskgate names a call, so that sending it again makes no second task. It is
+/// ours, not the protocol's.
+pub const IDEMPOTENCY_KEY: &str = "io.taskgate/idempotency-key";
 /// The name of the tasks extension (SEP-2663).
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -78,6 +81,9 @@ pub struct Meta<'a> {
     /// From which level on log messages are wanted.
     #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
     pub log_level: Option<&'a RawValue>,
+    /// What names this call for whoever sends it again.
+    #[serde(borrow, default, rename = "io.taskgate/idempotency-key")]
+    pub idempotency_key: Option<&'a RawValue>,
 }
 
 /// The client capabilities that decide something here.

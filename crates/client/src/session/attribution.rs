@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use taskgate_task::Payload;
 use taskgate_wire::{Capabilities, Id};
+use tokio::time::Instant;
 
 use super::mailbox::Mailbox;
 use super::table::{Entry, Kind, Table};
@@ -73,6 +74,14 @@ impl Table {
     /// transport knows the call, the question names the task whose result a call waits for, a single call is in
     /// flight, or all calls in flight have the same owner. In the last case the call is a guess, and questions are
     /// spread over the calls. That the guess may be wrong harms little: the answer goes to the question, not to the call.
+    ///
+    /// Of several owners' calls none is ever chosen, not even where all but one already wait for the answer to a question. A
+    /// server may ask twice at a time, and the second question of a call that waits would be shown to whoever
+    /// happens to be the only one who does not: its text would be read by somebody it is not meant for, and, worse, what that one
+    /// answers would steer another one's call. Anybody could bring that about by keeping a call in flight. That a call
+    /// waits makes it less likely that it asks, which decides among the calls of one owner (`best`), and nothing more. What
+    /// can be done for those who are refused is to let go of calls whose callers do not come back: `ambiguous_at` is for
+    /// whoever holds such calls.
     pub(super) fn ask(
         &mut self,
         id: Id,
@@ -84,7 +93,11 @@ impl Table {
         if self.questions.len() >= QUESTIONS {
             return Err(Unattributed::TooMany);
         }
-        let (call, certain) = self.attribute(&method, params.as_ref(), origin, task)?;
+        let attributed = self.attribute(&method, params.as_ref(), origin, task);
+        if attributed == Err(Unattributed::Ambiguous) {
+            self.ambiguous_at = Some(Instant::now());
+        }
+        let (call, certain) = attributed?;
         let mailbox = self.get(call).map(|entry| entry.mailbox.clone()).ok_or(Unattributed::NoCall)?;
         let serial = self.next_number();
         let guess = (!certain).then(|| Guess {

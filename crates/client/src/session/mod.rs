@@ -23,6 +23,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
 use taskgate_wire::{Message, method};
+use tokio::time::Instant;
 
 use crate::transport::{CloseCause, CloseReason, Link};
 use call::PendingCall as Call;
@@ -114,6 +115,12 @@ impl Session {
     /// Sends a notification.
     pub fn notify(&self, method: &str, params: Option<Payload>) {
         self.line.0.outbox.send(Message::Notification { method: method.to_owned(), params });
+    }
+
+    /// When a question of the server was last refused because calls of several callers were in flight. Each of the calls that
+    /// were in flight then, except for bookkeeping, had its part in that.
+    pub fn ambiguous_at(&self) -> Option<Instant> {
+        self.line.0.table.lock().ambiguous_at
     }
 
     /// What the server says apart from calls. The first stream starts with what was said since the session was

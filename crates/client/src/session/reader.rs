@@ -83,13 +83,15 @@ fn number(spelled: &str) -> Option<u64> {
 
 /// Something unreadable: usually a banner or a log line, which are skipped.
 fn complain(shared: &Arc<Shared>, malformed: Malformed) {
-    let Malformed { id, error } = malformed;
+    let Malformed { id, answers, error } = malformed;
     tracing::debug!(%error, "skipped something that is no message");
-    match (id, error.code) {
-        // It had a method, so it is a request and its sender waits.
-        (Some(id), ErrorCode::InvalidParams) => shared.outbox.reply(Message::error(Some(id), &error)),
-        // It looks like the answer to a call, which would otherwise wait for ever.
+    match (answers, id) {
+        // The call would otherwise wait for ever.
         (Some(id), _) => finish(shared, &id, Err(CallFailure::Malformed(error.message))),
+        // It had a method, so it is a request and its sender waits.
+        (None, Some(id)) if error.code == ErrorCode::InvalidParams => {
+            shared.outbox.reply(Message::error(Some(id), &error))
+        }
         (None, _) => {}
     }
 }

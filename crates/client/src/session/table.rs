@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use taskgate_task::Payload;
 use taskgate_wire::Id;
+use tokio::time::Instant;
 
 use super::attribution::Asked;
 use super::mailbox::Mailbox;
@@ -14,6 +15,8 @@ pub(super) struct Table {
     last: u64,
     pub(super) calls: HashMap<u64, Entry>,
     pub(super) questions: HashMap<Id, Asked>,
+    /// When a question was last refused because calls of several callers were in flight.
+    pub(super) ambiguous_at: Option<Instant>,
     /// Set once the connection has ended; nothing enters afterwards.
     pub(super) closed: Option<CloseReason>,
 }

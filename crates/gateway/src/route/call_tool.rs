@@ -1,15 +1,15 @@
 //! `tools/call`: create a task, run inline and become a task if it takes too long, or just run.
 
-use taskgate_engine::InlineCall;
+use taskgate_engine::{InlineCall, Launch};
 use taskgate_task::Payload;
 use taskgate_wire::dialect::d2026_07_28::missing_tasks_extension;
-use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, Reply, RpcError};
+use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, RpcError};
 
 use super::inline::{Ended, Inline};
 use super::logging;
 use super::parked::Resumed;
 use super::state::replaced;
-use super::tasks::{encode, refusal};
+use super::tasks::refusal;
 use super::{Answer, Caller, Request};
 use crate::gateway::{Gateway, Target};
 use crate::policy::TaskMode;
@@ -17,7 +17,7 @@ use crate::session::Outlet;
 use crate::upstream;
 
 /// What a call becomes.
-enum Shape {
+pub(super) enum Shape {
     /// A task at once, with the ttl its caller asks for.
     Task(Option<std::time::Duration>),
     /// A task if it takes longer than this.
@@ -35,16 +35,30 @@ impl Gateway {
         out: &Outlet,
     ) -> Answer {
         let rpc = |error: RpcError| error.to_payload();
-        let target = self.find_tool(&call.name).await.map_err(rpc)?;
-        let shape = shape(caller, &target, &call).map_err(rpc)?;
-        let mut inline = Inline::new(self, caller, request, &target, out);
-        let (answers, own) = (|| Ok(call.answers), |raw: &Payload| for_upstream(raw, caller, &target.name));
-        let running = match self.begin(&mut inline, caller, request, &target, answers, own).await {
+        let looked_up;
+        let target = match request.tool {
+            Some(found) => found,
+            None => {
+                looked_up = self.find_tool(&call.name).await;
+                &looked_up
+            }
+        };
+        let target = target.as_ref().map_err(RpcError::to_payload)?;
+        let shape = shape(caller, target, &call).map_err(rpc)?;
+        let mut inline = Inline::new(self, caller, request, target, out);
+        let name = target.tool.as_ref().map_or(&*call.name, |tool| &tool.name);
+        let (answers, own) = (|| Ok(call.answers), |raw: &Payload| for_upstream(raw, caller, name));
+        if let Some(key) = self.idempotency_key(caller, request, target, &shape).map_err(rpc)? {
+            let launch =
+                || self.launch_of(caller, request, target, own, None).map_err(|error| Err(rpc(error)));
+            return self.call_once(&inline, caller, target, shape, key, launch).await;
+        }
+        let running = match self.begin(&mut inline, caller, request, target, answers, own).await {
             Ok(running) => running,
             Err(answered) => return answered,
         };
         match shape {
-            Shape::Task(ttl) => self.created(caller, &target, running, ttl).await,
+            Shape::Task(ttl) => self.created(caller, target, running, ttl).await,
             Shape::Inline => match inline.drive(running, None).await {
                 Ended::Answered(answer) => answer,
                 // Without a deadline it only ends with an answer.
@@ -52,7 +66,7 @@ impl Gateway {
             },
             Shape::TaskAfter(patience) => match inline.drive(running, Some(patience)).await {
                 Ended::Answered(answer) => answer,
-                Ended::TooLong(running) => self.created(caller, &target, running, None).await,
+                Ended::TooLong(running) => self.created(caller, target, running, None).await,
             },
         }
     }
@@ -65,13 +79,7 @@ impl Gateway {
         ttl: Option<std::time::Duration>,
     ) -> Answer {
         let task = running.become_task(ttl).await.map_err(refusal)?;
-        let immediate = target.policy.immediate_response.as_deref();
-        let answer = encode(caller, Reply::Created { task: &task, immediate });
-        if let Caller::Session(session) = caller {
-            // The caller has a handle: from now on its session hears of the task.
-            self.send_courier(session, &task);
-        }
-        answer
+        self.handle(caller, target, &task)
     }
 
     /// Begins the call at the upstream, or goes on with the one whose questions this request answers. `own` makes the
@@ -93,18 +101,30 @@ impl Gateway {
             }
             resumed => resumed,
         };
-        let params = request.raw.map(own).transpose().map_err(rpc)?;
+        let launch = self.launch_of(caller, request, target, own, resumed).map_err(rpc)?;
+        inline.relaunch = Some(launch.clone());
+        self.0.engine.start(launch, None).map_err(|error| Err(refusal(error)))
+    }
+
+    /// What is needed to start the call.
+    fn launch_of(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+        target: &Target,
+        own: impl FnOnce(&Payload) -> Result<Payload, RpcError>,
+        resumed: Option<Resumed>,
+    ) -> Result<Launch, RpcError> {
+        let params = request.raw.map(own).transpose()?;
         let work = upstream::Request {
             method: request.method.to_owned(),
-            params: with_state(params, resumed).map_err(rpc)?,
+            params: with_state(params, resumed)?,
             stateless: caller.is_stateless(),
             capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
             caller: caller.attribution(request.id),
             log_level: logging::wanted(caller, request),
         };
-        let launch = self.launch(target, caller.owner().clone(), &work).map_err(rpc)?;
-        inline.relaunch = Some(launch.clone());
-        self.0.engine.start(launch, None).map_err(|error| Err(refusal(error)))
+        self.launch(target, caller.owner().clone(), &work)
     }
 
     /// Passes a request that is no tool call on to an upstream, and its answer back.

@@ -158,7 +158,7 @@ impl Gateway {
                 // Asked again on another stream, it is the same question.
                 let id = || format!("{}-{}", task.id, question.key);
                 let Ok(params) = for_session(&question.method, Some(params), id) else { continue };
-                asked.push((asking, session.request(outlet, &question.method, params)));
+                asked.push((asking, ToClient::send(session, outlet, question.method.clone(), params)));
             }
         }
         (asked, taken)

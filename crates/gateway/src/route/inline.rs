@@ -1,5 +1,6 @@
 //! A call that is not a task (yet): its progress, its questions, its end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -120,7 +121,7 @@ impl<'a> Inline<'a> {
     /// Asks everything of a round and calls the upstream again with the answers.
     async fn next_round(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         questions: Vec<Question>,
         state: Payload,
         rounds: usize,
@@ -145,12 +146,12 @@ impl<'a> Inline<'a> {
     }
 
     /// Puts a question to a session's client on this request's stream; `None` if it did not declare that it can be asked.
-    fn ask(&self, session: &Session, question: Question) -> Option<ToClient> {
+    fn ask(&self, session: &Arc<Session>, question: Question) -> Option<ToClient> {
         let Question { method, params, .. } = question;
         self.caller.capabilities().allow(&method, params.as_ref()).ok()?;
         let id = random().ok()?;
         let params = for_session(&method, params, || id).ok()?;
-        Some(session.request(self.out, &method, params))
+        Some(ToClient::send(session, self.out, method, params))
     }
 
     /// Without what the upstream only asks in passing: many servers ask for the roots as soon as they are connected, so
@@ -173,7 +174,12 @@ impl<'a> Inline<'a> {
     /// Answers a 2026-07-28 caller with the questions; the call waits, parked, for the answers.
     fn park(&self, call: InlineCall, questions: Vec<AnswerTo>) -> Answer {
         self.declared(questions.iter().map(|asked| &asked.question))?;
-        self.gateway.park(self.caller, self.request, self.target, ParkedCall::new(call, questions))
+        self.gateway.park(
+            self.caller,
+            self.request,
+            self.target,
+            ParkedCall::new(call, questions, self.target.upstream.clone()),
+        )
     }
 
     /// Answers a 2026-07-28 caller with the questions its upstream ended the call with.

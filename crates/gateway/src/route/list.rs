@@ -158,8 +158,8 @@ impl Gateway {
             // Whoever turns a page wants the list it has begun with, as far as it is still known.
             if cursor.is_some() {
                 upstream.learn(kind).await;
-            } else if let Err(error) = upstream.refresh(kind).await {
-                tracing::debug!(upstream = upstream.name(), %error, list = kind.method(), "cannot be listed");
+            } else {
+                upstream.renew(kind).await;
             }
             upstream.catalog(kind)
         }));

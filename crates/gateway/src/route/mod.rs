@@ -6,6 +6,7 @@ mod courier;
 mod cursor;
 mod foreign;
 mod inline;
+mod keyed;
 mod lifecycle;
 mod list;
 mod listen;
@@ -25,7 +26,7 @@ use taskgate_task::{Owner, Payload};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
 use taskgate_wire::{Capabilities, Dialect, Id, ListKind, Meta, Params, RpcError, translate};
 
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Target};
 use crate::session::{Outlet, Session};
 
 pub use logging::{Levels, is_at_least};
@@ -45,6 +46,8 @@ pub struct Request<'a> {
     pub params: Params<'a>,
     /// The known members of its `_meta`.
     pub meta: Meta<'a>,
+    /// The tool it names, if somebody has looked for it already.
+    pub(crate) tool: Option<&'a Result<Target, RpcError>>,
 }
 
 /// Who asks.

@@ -4,6 +4,8 @@
 //! (`state.rs`), which opens only for the same owner and the same request.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -15,6 +17,15 @@ use tokio::time::Instant;
 use super::state::{Bound, LIFE, Refers, replaced, unknown_state};
 use super::{Answer, Caller, Request};
 use crate::gateway::{Gateway, Target};
+use crate::upstream::{State, Upstream};
+
+/// How long a call may stay parked although questions of others are refused because of it.
+///
+/// An older server over stdio does not say which of its calls asks, so as long as calls of several callers are in flight, what it
+/// asks cannot be shown to anybody (`client/src/session/attribution.rs`). A caller who thinks about the answer and one who
+/// will never come back look alike; after this long the others' questions are worth more than this one. Whoever
+/// comes back later hears that the state has expired, and calls again.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The waiting calls, by a random name.
 #[derive(Default)]
@@ -25,6 +36,9 @@ pub struct ParkedCall {
     call: InlineCall,
     open: Vec<AnswerTo>,
     until: Instant,
+    upstream: Arc<Upstream>,
+    /// When its caller was last told what is open.
+    told: Instant,
 }
 
 /// What a request with a `requestState` goes on with.
@@ -70,7 +84,7 @@ impl Gateway {
         caller: &Caller,
         request: &Request<'_>,
         target: &Target,
-        call: ParkedCall,
+        mut call: ParkedCall,
     ) -> Answer {
         let name =
             random().map_err(|error| RpcError::internal(format!("no randomness: {error}")).to_payload())?;
@@ -78,6 +92,7 @@ impl Gateway {
         let state = self.0.states.close(Refers::Parked(name.clone()), &bound, self.0.engine.now());
         let state = state.map_err(|error| RpcError::internal(error.to_string()).to_payload())?;
         let result = input_required(&call.open, &state);
+        call.told = Instant::now();
         self.0.parked.0.lock().insert(name, call);
         Ok(result)
     }
@@ -106,16 +121,26 @@ impl Gateway {
 }
 
 impl ParkedCall {
-    /// A call that has these questions.
-    pub fn new(call: InlineCall, open: Vec<AnswerTo>) -> Self {
-        ParkedCall { call, open, until: Instant::now() + LIFE }
+    /// A call at this upstream that has these questions.
+    pub fn new(call: InlineCall, open: Vec<AnswerTo>, upstream: Arc<Upstream>) -> Self {
+        let now = Instant::now();
+        ParkedCall { call, open, until: now + LIFE, upstream, told: now }
+    }
+
+    /// Whether it is to be kept for a caller who has not come back yet.
+    fn is_kept(&self, now: Instant) -> bool {
+        let in_the_way = || match self.upstream.state() {
+            State::Up(session) => session.ambiguous_at().is_some_and(|at| at >= self.told),
+            _ => false,
+        };
+        now < self.until && (now < self.told + PATIENCE || !in_the_way())
     }
 
     /// Hands over the answers. `Err` if some questions are still open.
     #[expect(clippy::result_large_err, reason = "the call comes back whole, to be parked again")]
     pub fn answer(mut self, answers: Vec<(String, Payload)>) -> Result<InlineCall, ParkedCall> {
         for (key, answer) in answers {
-            // Only an object is an answer; unknown keys are ignored.
+            // Only an object is an answer, and what is none leaves its question open (`to_client.rs`); unknown keys are ignored.
             if answer.as_str().starts_with('{')
                 && let Some(index) = self.open.iter().position(|asked| asked.question.key == key)
             {
@@ -145,7 +170,9 @@ impl Parked {
     /// Drops what nobody came back for.
     pub fn drop_expired(&self) {
         let now = Instant::now();
-        self.0.lock().retain(|_, call| call.until > now);
+        // Dropping a call moves its questions on or refuses them, which should not keep others from theirs.
+        let dropped: Vec<_> = self.0.lock().extract_if(|_, call| !call.is_kept(now)).collect();
+        drop(dropped);
     }
 }
 

@@ -63,7 +63,7 @@ impl Gateway {
         }
     }
 
-    /// `tasks/update`. Only objects are answers; whatever else stands under a key leaves its question open.
+    /// `tasks/update`. Only objects are answers; whatever else stands under a key leaves its question open (`to_client.rs`).
     pub(super) async fn update_task(
         &self,
         caller: &Caller,

@@ -1,10 +1,20 @@
 //! Which upstream a request is for: the one that listed the prompt or the resource, or has a template for it, else all that
 //! may know it, in order.
+//!
+//! Of several that list the same, the first one in the order of the configuration has it. So a list that is not current is
+//! waited for only as long as it could change what is found: if its server comes before the one that was found, if nothing
+//! was found, or if the server never listed its names and may have the same one, which then wants a prefix.
+//!
+//! A server that stays silent is waited for once (`upstream/shelf.rs`). From then on what it listed last stands for it, also
+//! where it comes first, until it answers again; one that never listed anything has nothing so far. Only what nobody else
+//! has is looked for there all the same: a prompt by waiting for its list once more, a resource by asking it after all
+//! others.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::value::{RawValue, to_raw_value};
 use taskgate_task::{InvalidPayload, Payload};
 use taskgate_wire::{ListKind, Params, RawObject, RpcError, method, uri_template};
@@ -69,27 +79,73 @@ impl Gateway {
             let own = name.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('_'));
             return match own {
                 Some(own) => Ok(Some((only.clone(), own.to_owned()))),
-                None => Err(self.unknown("prompt", name)),
+                None => Err(self.unknown(ListKind::Prompts, name)),
             };
         }
-        self.learn(ListKind::Prompts).await;
-        if let Some(found) = self.look_up_prompt(name) {
-            return Ok(Some(found));
+        let kinds = [ListKind::Prompts];
+        let look = || self.look_up_prompt(name);
+        let learned = async |upstream: &Arc<Upstream>, kind| upstream.learn(kind).await;
+        let mut found = self.find(&kinds, |upstream, kind| !upstream.is_current(kind), learned, look).await;
+        if found.is_none() {
+            // It may be new, or a silent server's.
+            let renewed = async |upstream: &Arc<Upstream>, kind| upstream.renew(kind).await;
+            found = self.find(&kinds, |_, _| true, renewed, look).await;
         }
-        // It may be new.
-        join_all(self.0.upstreams.iter().map(|upstream| upstream.refresh(ListKind::Prompts))).await;
-        match self.look_up_prompt(name) {
-            Some(found) => Ok(Some(found)),
-            None => Err(self.unknown("prompt", name)),
+        match found {
+            Some((index, own)) => Ok(Some((self.0.upstreams[index].clone(), own))),
+            None => Err(self.unknown(ListKind::Prompts, name)),
         }
     }
 
-    fn look_up_prompt(&self, name: &str) -> Option<(Arc<Upstream>, String)> {
-        self.0.upstreams.iter().find_map(|upstream| {
+    fn look_up_prompt(&self, name: &str) -> Option<(usize, String)> {
+        self.0.upstreams.iter().enumerate().find_map(|(index, upstream)| {
             let catalog = upstream.catalog(ListKind::Prompts);
             let known = self.find_known(ListKind::Prompts, upstream, &catalog, name)?;
-            Some((upstream.clone(), known.key.clone()))
+            Some((index, known.key.clone()))
         })
+    }
+
+    /// What `look` finds, and at which upstream, as soon as no list that is still to come can change it. `fetch` fetches
+    /// those lists that are `wanted`, all at the same time.
+    pub(crate) async fn find<T>(
+        &self,
+        kinds: &[ListKind],
+        wanted: impl Fn(&Upstream, ListKind) -> bool,
+        fetch: impl AsyncFn(&Arc<Upstream>, ListKind),
+        look: impl Fn() -> Option<(usize, T)>,
+    ) -> Option<(usize, T)> {
+        let all = self.0.upstreams.iter().enumerate();
+        let all = all.flat_map(|(index, upstream)| kinds.iter().map(move |kind| (index, upstream, *kind)));
+        let wanted: Vec<_> = all.filter(|(_, upstream, kind)| wanted(upstream, *kind)).collect();
+        let mut missing: Vec<_> =
+            wanted.iter().copied().filter(|(_, upstream, kind)| !upstream.is_silent(*kind)).collect();
+        let fetch = &fetch;
+        let coming: FuturesUnordered<_> = wanted
+            .iter()
+            .map(|(index, upstream, kind)| async move {
+                fetch(upstream, *kind).await;
+                (*index, *kind)
+            })
+            .collect();
+        let mut coming = coming.ready_chunks(wanted.len().max(1));
+        // Each fetch is begun, also those that nobody will wait for: nothing else shows that a silent server answers again.
+        let mut arrived = coming.next().now_or_never().flatten().unwrap_or_default();
+        loop {
+            missing.retain(|(index, _, kind)| !arrived.contains(&(*index, *kind)));
+            let found = look();
+            let changes = |at: usize, (index, upstream, kind): &(usize, &Arc<Upstream>, ListKind)| {
+                *index <= at || (kind.has_names() && !upstream.has_listed(*kind))
+            };
+            if let Some((at, _)) = &found
+                && !missing.iter().any(|missing| changes(*at, missing))
+            {
+                return found;
+            }
+            match coming.next().await {
+                Some(next) => arrived = next,
+                None => return found,
+            }
+        }
     }
 
     /// Who may have a resource. Whoever lists it has it; templates are tried before guesses, the one that says most of
@@ -98,17 +154,16 @@ impl Gateway {
         if let [_] = &*self.0.upstreams {
             return self.only();
         }
-        // At the same time: a server that does not answer costs its patience once.
-        tokio::join!(self.learn(ListKind::Resources), self.learn(ListKind::Templates));
         let upstreams = &self.0.upstreams;
-        let lists = |upstream: &&Arc<Upstream>| {
-            // A completion names a template itself.
-            [ListKind::Resources, ListKind::Templates]
-                .into_iter()
-                .any(|kind| upstream.catalog(kind).find(uri).is_some())
-        };
-        if let Some(owner) = upstreams.iter().find(lists) {
-            return Whose::one(owner.clone(), None);
+        let kinds = [ListKind::Resources, ListKind::Templates];
+        // A completion names a template itself.
+        let lists =
+            |upstream: &Arc<Upstream>| kinds.iter().any(|kind| upstream.catalog(*kind).find(uri).is_some());
+        let look = || upstreams.iter().position(lists).map(|index| (index, ()));
+        let learned = async |upstream: &Arc<Upstream>, kind| upstream.learn(kind).await;
+        let found = self.find(&kinds, |upstream, kind| !upstream.is_current(kind), learned, look).await;
+        if let Some((index, ())) = found {
+            return Whose::one(upstreams[index].clone(), None);
         }
         let fit = |upstream: &Arc<Upstream>| {
             let templates = upstream.catalog(ListKind::Templates);
@@ -116,8 +171,10 @@ impl Gateway {
         };
         let mut ranked: Vec<(Option<usize>, &Arc<Upstream>)> =
             upstreams.iter().map(|upstream| (fit(upstream).filter(|words| *words > 0), upstream)).collect();
+        // Where nothing says that it is a silent server's, those that answer are asked first.
+        let silent = |upstream: &Arc<Upstream>| kinds.into_iter().any(|kind| upstream.is_silent(kind));
         // Stable: those that fit equally well stay in the order of the configuration.
-        ranked.sort_by_key(|(fit, _)| std::cmp::Reverse(*fit));
+        ranked.sort_by_key(|(fit, upstream)| (std::cmp::Reverse(*fit), fit.is_none() && silent(upstream)));
         let may_have = |fit: Option<usize>, upstream: &Upstream| match upstream.state() {
             State::Up(session) => fit.is_some() || declares(&session, lane(&session, true), feature),
             _ => true,
@@ -127,10 +184,6 @@ impl Gateway {
             .map(|(fit, upstream)| Candidate { upstream: upstream.clone(), certain: fit.is_some() })
             .collect();
         Whose { candidates, params: None }
-    }
-
-    async fn learn(&self, kind: ListKind) {
-        join_all(self.0.upstreams.iter().map(|upstream| upstream.learn(kind))).await;
     }
 
     /// A single upstream is asked everything.
@@ -146,13 +199,16 @@ impl Gateway {
         Whose { candidates, params: None }
     }
 
-    /// -32602 for a name nobody lists. A server that is down may have had it, so it is named.
-    pub(crate) fn unknown(&self, what: &str, name: &str) -> RpcError {
+    /// -32602 for a name nobody lists. A server that is down or silent may have had it, so it is named.
+    pub(crate) fn unknown(&self, kind: ListKind, name: &str) -> RpcError {
         let name: String = name.chars().take(120).collect();
-        let down = self.0.upstreams.iter().filter(|upstream| !matches!(upstream.state(), State::Up(_)));
-        let down: Vec<String> = down.map(|upstream| format!("{:?}", upstream.name())).collect();
+        let away =
+            |upstream: &&Arc<Upstream>| !matches!(upstream.state(), State::Up(_)) || upstream.is_silent(kind);
+        let away = self.0.upstreams.iter().filter(away);
+        let away: Vec<String> = away.map(|upstream| format!("{:?}", upstream.name())).collect();
         let hint =
-            if down.is_empty() { String::new() } else { format!(" (not available: {})", down.join(", ")) };
+            if away.is_empty() { String::new() } else { format!(" (not available: {})", away.join(", ")) };
+        let what = if kind == ListKind::Tools { "tool" } else { "prompt" };
         RpcError::invalid_params(format!("Unknown {what}: {name}{hint}"))
     }
 }

@@ -8,9 +8,10 @@ use taskgate_task::Payload;
 use taskgate_wire::jsonrpc::parse_batch;
 use taskgate_wire::{ErrorCode, Id, Malformed, Message, Params, RpcError, method};
 
-use super::{detached, message};
+use super::{detached, lost, message};
 use crate::gateway::Gateway;
 use crate::session::{Outlet, Session};
+use crate::to_client::NoAnswer;
 
 /// A batch that is being answered.
 pub struct Batch {
@@ -37,14 +38,16 @@ impl Gateway {
                     batch.answers.push(self.begin_member(session, id, method, params, out));
                 }
                 Ok(Message::Notification { method, params }) => self.heard(session, &method, params.as_ref()),
-                Ok(Message::Response { id, result }) => session.answered(&id, Ok(result)),
-                Ok(Message::Error { id: Some(id), error }) => session.answered(&id, Err(error)),
+                Ok(Message::Response { id, result }) => {
+                    session.answered(&id, Ok(result));
+                }
+                Ok(Message::Error { id: Some(id), error }) => {
+                    session.answered(&id, Err(NoAnswer::Error(error)));
+                }
                 Ok(Message::Error { id: None, .. }) => {
                     tracing::debug!("the client reports an error without an id");
                 }
-                Err(Malformed { id, error }) => {
-                    batch.answers.push(ready(Some(Message::error(id, &error))).boxed());
-                }
+                Err(malformed) => batch.answers.push(ready(Some(lost(session, malformed))).boxed()),
             }
         }
         Ok(batch)

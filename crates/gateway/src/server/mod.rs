@@ -12,11 +12,12 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use taskgate_task::{Owner, Payload};
-use taskgate_wire::{Capabilities, ErrorCode, Id, Message, Params, RpcError, Version};
+use taskgate_wire::{Capabilities, ErrorCode, Id, Malformed, Message, Params, RpcError, Version};
 
 use crate::gateway::Gateway;
 use crate::route::{Answer, Caller, Request};
 use crate::session::{Outlet, Session};
+use crate::to_client::NoAnswer;
 
 /// Reads the params and answers the request.
 async fn answer(
@@ -28,7 +29,7 @@ async fn answer(
     out: &Outlet,
 ) -> Answer {
     let params = Params::parse(raw).map_err(|error| error.to_payload())?;
-    gateway.answer(caller, &Request { id, method, raw, params, meta: params.meta() }, out).await
+    gateway.answer(caller, &Request { id, method, raw, params, meta: params.meta(), tool: None }, out).await
 }
 
 /// Runs a request on its own: "disconnection SHOULD NOT be interpreted as the client cancelling its request"
@@ -107,12 +108,13 @@ fn unsupported_version(requested: &str) -> RpcError {
     }))
 }
 
-/// A message that was lost, if it was the client's answer to a question of ours: it is the only one the question will get.
-fn lost(session: &Session, answer: Option<Id>, why: &RpcError) {
-    if let Some(id) = answer {
-        let error = RpcError::internal(format!("The client's answer cannot be read: {}", why.message));
-        session.answered(&id, Err(error.to_payload()));
-    }
+/// What to say of a message that is none. If it was the client's answer to a question of ours, its id is ours, and the error
+/// must not carry it: the client may have a request of its own under the same one, and would take the error for its answer.
+fn lost(session: &Session, malformed: Malformed) -> Message {
+    let Malformed { id, answers, error } = malformed;
+    let why = || Err(NoAnswer::Unreadable(error.message.clone()));
+    let answered = answers.is_some_and(|id| session.answered(&id, why()));
+    Message::error(id.filter(|_| !answered), &error)
 }
 
 /// An answer as a message.

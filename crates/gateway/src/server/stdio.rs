@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use taskgate_task::{Owner, Payload};
-use taskgate_wire::jsonrpc::{Line, Lines, answered, batch_text, is_batch, one_line};
-use taskgate_wire::{ErrorCode, Id, Message, Params, RpcError, method};
+use taskgate_wire::jsonrpc::{Line, Lines, batch_text, is_batch, one_line};
+use taskgate_wire::{ErrorCode, Id, Malformed, Message, Params, RpcError, method};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
@@ -14,6 +14,7 @@ use super::{answer, lost, message, stateless_caller, too_many_requests};
 use crate::gateway::{Gateway, LAST_WORDS};
 use crate::route::{Answer, Caller};
 use crate::session::{Outlet, Session};
+use crate::to_client::NoAnswer;
 
 impl Gateway {
     /// Serves one client over a pair of pipes until its input ends or `shutdown` resolves, then drains and returns.
@@ -71,28 +72,28 @@ impl Pipe {
                 if is_batch(&text) && self.session.takes_batches() {
                     return self.batch(&text);
                 }
-                Message::parse(&text).inspect_err(|malformed| {
-                    lost(&self.session, answered(&text), &malformed.error);
-                })
+                Message::parse(&text)
             }
             Line::TooLong { limit, answered } => {
                 let text = format!("The message is longer than max_message ({limit} bytes); it was dropped");
                 let error = RpcError::new(ErrorCode::InvalidRequest, text);
-                lost(&self.session, answered.clone(), &error);
-                self.out.send(Message::error(None, &error));
-                return;
+                Err(Malformed { id: None, answers: answered.clone(), error })
             }
         };
         match parsed {
             Err(malformed) => {
-                self.out.send(Message::error(malformed.id, &malformed.error));
+                self.out.send(lost(&self.session, malformed));
             }
             Ok(Message::Request { id, method, params }) => self.request(id, method, params),
             Ok(Message::Notification { method, params }) => {
                 self.gateway.heard(&self.session, &method, params.as_ref());
             }
-            Ok(Message::Response { id, result }) => self.session.answered(&id, Ok(result)),
-            Ok(Message::Error { id: Some(id), error }) => self.session.answered(&id, Err(error)),
+            Ok(Message::Response { id, result }) => {
+                self.session.answered(&id, Ok(result));
+            }
+            Ok(Message::Error { id: Some(id), error }) => {
+                self.session.answered(&id, Err(NoAnswer::Error(error)));
+            }
             Ok(Message::Error { id: None, .. }) => {
                 tracing::debug!("the client reports an error without an id")
             }

@@ -1,6 +1,7 @@
 //! What an upstream lists, kept for whoever looks a name up and for the time it is down.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use taskgate_client::session::{CallFailure, CallOptions, Lane, Session};
@@ -25,8 +26,8 @@ pub struct Catalog {
 pub struct Known {
     /// What callers name it by, in the upstream's words: a name, a URI or a URI template.
     pub key: String,
-    /// What a tool's definition decides here.
-    pub facts: Option<ToolFacts>,
+    /// What a tool's definition decides here; its name there is the key.
+    pub facts: Option<Arc<ToolFacts>>,
     /// The definition, untouched.
     pub definition: Payload,
 }
@@ -107,7 +108,11 @@ impl Catalog {
         match (key, facts) {
             (Some(key), Ok(facts)) => {
                 self.by_key.entry(key.clone()).or_insert(self.entries.len());
-                self.entries.push(Known { key, facts, definition: Payload::from_raw(definition) });
+                self.entries.push(Known {
+                    key,
+                    facts: facts.map(Arc::new),
+                    definition: Payload::from_raw(definition),
+                });
             }
             _ => tracing::warn!(list = kind.method(), "an upstream lists something that is none of the kind"),
         }

@@ -199,46 +199,148 @@ async fn sessions_do_not_speak_for_each_other() {
     logs::clean();
 }
 
-/// Case 31, for answers: one that is too long, or that cannot be read, fails the question it answers. Nobody waits for another.
+/// The rest of a message that is no answer: too long, unreadable, or something else than a result.
+fn malformed() -> Vec<(Vec<u8>, &'static str)> {
+    let long = "x".repeat(2 << 20);
+    vec![
+        (format!("\"result\":{{\"x\":\"{long}\"}}").into_bytes(), "1048576"),
+        (b"\"result\":{\"x\":\"\xff\"}".to_vec(), "UTF-8"),
+        (b"\"result\":{},\"error\":{\"code\":1,\"message\":\"m\"}".to_vec(), "neither"),
+        (b"\"results\":{}".to_vec(), "neither"),
+        (b"\"result\":null".to_vec(), "no object"),
+        (b"\"result\":[]".to_vec(), "no object"),
+        (b"\"result\":\"accept\"".to_vec(), "no object"),
+    ]
+}
+
+/// The next question, and its malformed answer.
+async fn answer_badly(pipe: &mut Pipe, rest: &[u8]) -> Value {
+    let question = pipe.find(|said| said["method"] == "elicitation/create").await;
+    let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},", question["id"]).into_bytes();
+    pipe.write(&[&head[..], rest, b"}\n"].concat()).await;
+    question
+}
+
+/// Case 31, for answers: a malformed one loses nothing. Its question is asked again under a new id, and answered as if nothing
+/// had been, whether a plain call asked it, a round of one, or a task. In 2026-07-28 it stays open.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_lost_fails_its_question() {
+async fn a_malformed_answer_is_asked_for_again() {
+    for era in [Era::Session, Era::Modern] {
+        let board = Board::new(era);
+        let settings = taskgate_gateway::Settings { max_message: 1 << 20, ..crate::harness::settings() };
+        let gateway = crate::harness::builder(&board).settings(settings).build().await.expect("gateway");
+        let mut pipe = Pipe::open(&gateway).await;
+        let what = match era {
+            Era::Modern => json!([{"round": {"a": form("A?")}}, {"answers": true}]),
+            _ => json!([{"ask": [form("A?")]}, {"answers": true}]),
+        };
+        let answered = match era {
+            Era::Modern => json!({"a": accept("own")}),
+            _ => json!([accept("own")]),
+        };
+        for (rest, _) in malformed() {
+            for task in [false, true] {
+                let id = if task {
+                    let task = pipe.task("always", what.clone()).await;
+                    pipe.begin("tasks/result", json!({"taskId": task})).await
+                } else {
+                    pipe.begin("tools/call", json!({"name": "never", "arguments": steps(&what)})).await
+                };
+                let first = answer_badly(&mut pipe, &rest).await;
+                let again = pipe.find(|said| said["method"] == "elicitation/create").await;
+                assert_ne!(first["id"], again["id"]);
+                assert_eq!(first["params"], again["params"]);
+                pipe.respond(&again["id"], accept("own")).await;
+                assert_eq!(pipe.answer(id).await.text(), answered.to_string());
+                pipe.ping().await;
+            }
+        }
+        let ask = json!({"name": "always", "arguments": steps(&what)});
+        let task = pipe.ask_modern("tools/call", ask).await.task();
+        for answer in [json!(null), json!([]), json!("accept"), json!(7), accept("own")] {
+            let asked = crate::harness::eventually_with(&mut pipe, "the question", async |pipe| {
+                let task = pipe.ask_modern("tasks/get", json!({"taskId": task})).await.result().clone();
+                task["inputRequests"].as_object().map(|asked| asked.keys().cloned().collect::<Vec<_>>())
+            })
+            .await;
+            let answers = json!({"taskId": task, "inputResponses": {&asked[0]: answer}});
+            pipe.ask_modern("tasks/update", answers).await.result();
+        }
+        pipe.until(&task, "completed").await;
+    }
+    logs::clean();
+}
+
+/// A client of 2025-03-26 whose answer in a batch is malformed is asked again, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_answer_in_a_batch_is_asked_for_again() {
+    let board = Board::new(Era::Session);
+    let gateway = crate::harness::builder(&board).build().await.expect("gateway");
+    let mut pipe = Pipe::start(&gateway);
+    pipe.initialize("2025-03-26", json!({"sampling": {}})).await.result();
+    let what = json!([{"ask": [{"method": "sampling/createMessage", "params": {}}]}, {"answers": true}]);
+    let id = pipe.begin("tools/call", json!({"name": "never", "arguments": steps(&what)})).await;
+    for rest in ["", ",\"result\":7"] {
+        let question = pipe.find(|said| said["method"] == "sampling/createMessage").await;
+        let batch = format!("[{{\"jsonrpc\":\"2.0\",\"id\":{}{rest}}}]\n", question["id"]);
+        pipe.write(batch.as_bytes()).await;
+    }
+    let question = pipe.find(|said| said["method"] == "sampling/createMessage").await;
+    pipe.respond(&question["id"], json!({"model": "m"})).await;
+    assert_eq!(pipe.answer(id).await.text(), json!([{"model": "m"}]).to_string());
+}
+
+/// A client that cannot do better is not asked for ever. Its server hears why there is no answer, and the task goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_whose_answers_are_all_malformed_is_not_asked_for_ever() {
     let board = Board::new(Era::Session);
     let settings = taskgate_gateway::Settings { max_message: 1 << 20, ..crate::harness::settings() };
     let gateway = crate::harness::builder(&board).settings(settings).build().await.expect("gateway");
     let mut pipe = Pipe::open(&gateway).await;
-    let params =
-        json!({"name": "never", "arguments": steps(&json!([{"ask": [form("A?")]}, {"answers": true}]))});
-    let long = "x".repeat(2 << 20);
-    for (rest, words) in [
-        (format!("\"result\":{{\"x\":\"{long}\"}}").into_bytes(), "1048576"),
-        (b"\"result\":{\"x\":\"\xff\"}".to_vec(), "UTF-8"),
-        (b"\"result\":{},\"error\":{\"code\":1,\"message\":\"m\"}".to_vec(), "neither"),
-    ] {
+    let what = json!([{"ask": [form("A?")]}, {"answers": true}]);
+    let params = json!({"name": "never", "arguments": steps(&what)});
+    for (rest, words) in malformed() {
         let id = pipe.begin("tools/call", params.clone()).await;
-        let question = pipe.find(|said| said["method"] == "elicitation/create").await;
-        let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},", question["id"]).into_bytes();
-        pipe.write(&[&head[..], &rest, b"}\n"].concat()).await;
+        for _ in 0..3 {
+            answer_badly(&mut pipe, &rest).await;
+        }
         let answer = pipe.answer(id).await;
         assert!(answer.text().contains("-32603") && answer.text().contains(words), "{}", answer.raw);
         pipe.ping().await;
     }
+    let task = pipe.task("always", what).await;
+    let id = pipe.begin("tasks/result", json!({"taskId": task})).await;
+    for _ in 0..3 {
+        answer_badly(&mut pipe, b"\"result\":7").await;
+    }
+    assert_eq!(pipe.answer(id).await.text(), json!([{"action": "cancel"}]).to_string());
+    logs::clean();
+}
+
+/// Over HTTP, too, a malformed answer is one of the session that it came in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_answer_of_another_session_is_nobodys() {
+    let board = Board::new(Era::Session);
     let server = serve(&board).await;
     let old = Old::open(&server).await;
-    let mut stream = old.begin("tools/call", params).await;
+    let what = json!([{"ask": [form("A?")]}, {"answers": true}]);
+    let mut stream = old.begin("tools/call", json!({"name": "never", "arguments": steps(&what)})).await;
     let question = next(&mut stream).await;
     let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"x\":\"@\"}}}}", question["id"]);
     let body: Vec<u8> = body.bytes().map(|byte| if byte == b'@' { 0xff } else { byte }).collect();
-    // Of another session it is nobody's.
     let other = Old::open(&server).await;
-    for (session, status) in [(&other.session, 400), (&old.session, 400)] {
-        let headers = [("Mcp-Session-Id", session.as_str())];
-        assert_eq!(send(server.addr, "POST", &headers, &body).await.status, status);
-        if session == &other.session {
-            old.ask("ping", json!({})).await.result();
-            assert_eq!(board.running(), 1);
-        }
-    }
-    assert!(stream.answer().await.text().contains("UTF-8"));
+    let bad = async |session: &str| {
+        let headers = [("Mcp-Session-Id", session)];
+        assert_eq!(send(server.addr, "POST", &headers, &body).await.status, 400);
+    };
+    bad(&other.session).await;
+    old.respond(&question["id"], json!(7)).await;
+    let again = next(&mut stream).await;
+    assert_eq!((&again["method"], &again["params"]), (&question["method"], &question["params"]));
+    // The first one is over: only what answers the second one counts.
+    bad(&old.session).await;
+    old.respond(&again["id"], accept("own")).await;
+    assert_eq!(stream.answer().await.text(), json!([accept("own")]).to_string());
     logs::clean();
 }
 

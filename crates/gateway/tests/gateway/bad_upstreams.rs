@@ -333,10 +333,14 @@ async fn wrong_requests_of_an_upstream_are_refused() {
             "params": {"mode": "form", "message": "?", "requestedSchema": {"type": "object", "properties": {}}}});
         let params = json!({"name": "act", "arguments": arguments(&line(&asked.to_string()))});
         let mut stream = old.begin("tools/call", params).await;
-        let arrived: Value = serde_json::from_str(&stream.event().await.expect("asked")).expect("JSON");
-        let mut answer = json!({"jsonrpc": "2.0", "id": arrived["id"]});
-        answer.as_object_mut().expect("an object").extend(wrong.as_object().expect("an object").clone());
-        assert_eq!(old.post(&answer).await.status, 202);
+        // What is no answer is asked for again, twice.
+        let times = if wrong.get("result").is_some_and(|result| !result.is_object()) { 3 } else { 1 };
+        for _ in 0..times {
+            let arrived: Value = serde_json::from_str(&stream.event().await.expect("asked")).expect("JSON");
+            let mut answer = json!({"jsonrpc": "2.0", "id": arrived["id"]});
+            answer.as_object_mut().expect("an object").extend(wrong.as_object().expect("an object").clone());
+            assert_eq!(old.post(&answer).await.status, 202);
+        }
         let heard = crate::harness::eventually("the answer", || async {
             child.notes("").iter().find_map(|note| {
                 let note: Value = serde_json::from_str(note).expect("JSON");

@@ -244,6 +244,46 @@ async fn a_call_that_nobody_answers_is_stopped() {
     assert_eq!(board.count("calls"), 1);
 }
 
+/// Nobody comes back, and a caller of another owner is refused its question because of that: such a call is stopped after two
+/// minutes, counted from when its caller was last there. The other one can be asked from then on. The clock is only paused
+/// while nothing is sent.
+#[tokio::test]
+async fn a_call_that_nobody_answers_does_not_keep_others_from_being_asked_for_long() {
+    let board = Board::new(Era::Session);
+    let server = serve(&board).await;
+    let modern = Modern::new(&server);
+    let mut pipe = Pipe::open(&server.gateway).await;
+    let after = async |seconds| {
+        tokio::time::pause();
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        tokio::time::resume();
+    };
+    let asks = |message: &str| json!([{"ask_unnamed": [form(message)]}, {"answers": true}]);
+    let call = |message: &str| json!({"name": "never", "arguments": steps(&asks(message))});
+    let refused = async |pipe: &mut Pipe| {
+        let answer = pipe.ask("tools/call", call("B?")).await;
+        assert!(answer.text().contains("which caller"), "{}", answer.raw);
+    };
+    let asked = modern.ask("tools/call", call("A?")).await.result().clone();
+    refused(&mut pipe).await;
+    after(110).await;
+    let asked = modern.ask("tools/call", again(&call("A?"), &asked["requestState"], json!({}))).await;
+    let asked = asked.result().clone();
+    // It has come back, and nobody was refused since.
+    after(150).await;
+    assert_eq!(board.running(), 1);
+    refused(&mut pipe).await;
+    after(10).await;
+    board.until("the call is stopped", |board| board.running() == 0).await;
+    let id = pipe.begin("tools/call", call("B?")).await;
+    let question = pipe.find(|said| said["method"] == "elicitation/create").await;
+    pipe.respond(&question["id"], accept("b")).await;
+    assert_eq!(pipe.answer(id).await.text(), json!([accept("b")]).to_string());
+    let late =
+        modern.ask("tools/call", again(&call("A?"), &asked["requestState"], all_answers(&asked))).await;
+    unknown(&late, "too late");
+}
+
 /// A client of 2025-11-25 is asked by requests on the call's own stream, and the call is repeated with its answers, for
 /// everything a 2026-07-28 upstream may answer with questions.
 #[tokio::test(flavor = "multi_thread")]

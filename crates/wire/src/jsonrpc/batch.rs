@@ -18,7 +18,8 @@ pub fn is_batch(text: &[u8]) -> bool {
 
 /// Reads the messages of a batch, each on its own: a bad one does not spoil the others. `Err` if it is no batch as a whole.
 pub fn parse_batch(text: &[u8]) -> Result<Vec<Result<Message, Malformed>>, Malformed> {
-    let bad = |code, message: String| Malformed { id: None, error: RpcError::new(code, message) };
+    let bad =
+        |code, message: String| Malformed { id: None, answers: None, error: RpcError::new(code, message) };
     let text = std::str::from_utf8(text)
         .map_err(|error| bad(ErrorCode::ParseError, format!("Parse error: not UTF-8: {error}")))?;
     let Members(members) = serde_json::from_str(text)
@@ -40,7 +41,7 @@ pub fn batch_text(messages: &[Message]) -> String {
 fn read(member: &[u8]) -> Result<Message, Malformed> {
     if is_batch(member) {
         let error = RpcError::new(ErrorCode::InvalidRequest, "Invalid request: a batch within a batch");
-        return Err(Malformed { id: None, error });
+        return Err(Malformed { id: None, answers: None, error });
     }
     Message::parse(member)
 }

@@ -8,7 +8,7 @@ use super::id::Id;
 const KEPT: usize = 256;
 
 /// The id of the request that a text answers, although it cannot be read: whoever waits for that answer gets no other.
-pub fn answered(text: &[u8]) -> Option<Id> {
+pub(super) fn answered(text: &[u8]) -> Option<Id> {
     let mut edges = Edges::default();
     edges.add(text);
     edges.answered()

@@ -2,6 +2,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
 
+use super::edges::answered;
 use super::error::{ErrorCode, RpcError};
 use super::id::Id;
 
@@ -45,6 +46,9 @@ pub enum Message {
 pub struct Malformed {
     /// The id, if it could be read: the answer carries it, else `null`.
     pub id: Option<Id>,
+    /// The id of the request that this was to answer, if it is no request itself: whoever waits for that answer gets no
+    /// other.
+    pub answers: Option<Id>,
     /// What is wrong.
     pub error: RpcError,
 }
@@ -74,8 +78,11 @@ pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 impl Message {
     /// Reads one message. The bytes must be one JSON object in UTF-8; see [`super::one_line`] for framing.
     pub fn parse(bytes: &[u8]) -> Result<Message, Malformed> {
-        let bad =
-            |id: Option<Id>, code, message: String| Malformed { id, error: RpcError::new(code, message) };
+        let bad = |id: Option<Id>, code, message: String| Malformed {
+            id,
+            answers: answered(bytes),
+            error: RpcError::new(code, message),
+        };
         let text = std::str::from_utf8(bytes)
             .map_err(|error| bad(None, ErrorCode::ParseError, format!("Parse error: not UTF-8: {error}")))?;
         if super::is_batch(bytes) {
@@ -90,8 +97,12 @@ impl Message {
             }
         })?;
         let id = incoming.id.and_then(Id::from_raw);
-        let invalid =
-            |what: &str| bad(id.clone(), ErrorCode::InvalidRequest, format!("Invalid request: {what}"));
+        let answers = id.clone().filter(|_| incoming.method.is_none());
+        let invalid = |what: &str| Malformed {
+            id: id.clone(),
+            answers: answers.clone(),
+            error: RpcError::new(ErrorCode::InvalidRequest, format!("Invalid request: {what}")),
+        };
         if incoming.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
             return Err(invalid("jsonrpc must be \"2.0\""));
         }
@@ -176,6 +187,25 @@ mod tests {
     fn code_of(text: &str) -> (Option<String>, i32) {
         let malformed = Message::parse(text.as_bytes()).expect_err(text);
         (malformed.id.map(|id| id.as_str().to_owned()), malformed.error.code.number())
+    }
+
+    /// Whatever has an id and no method may be an answer, also if nothing else of it can be read.
+    #[test]
+    fn a_malformed_answer_says_what_it_was_to_answer() {
+        for (text, id) in [
+            (r#"{"jsonrpc":"2.0","id":7}"#, Some("7")),
+            (r#"{"jsonrpc":"2.0","id":7,"Result":{}}"#, Some("7")),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{}}"#, Some("7")),
+            (r#"{"id":7,"result":{}}"#, Some("7")),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"#, Some("7")),
+            (r#"{"jsonrpc":"2.0","id":7,"method":7}"#, None),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"m","params":7}"#, None),
+            (r#"{"id":7,"method":"m"}"#, None),
+            (r#"{"jsonrpc":"2.0","result":{},"error":{}}"#, None),
+        ] {
+            let malformed = Message::parse(text.as_bytes()).expect_err(text);
+            assert_eq!(malformed.answers.as_ref().map(Id::as_str), id, "{text}");
+        }
     }
 
     /// Case 19: every kind of bad line has its own precise answer.

@@ -8,7 +8,6 @@ mod lines;
 mod message;
 
 pub use batch::{batch_text, is_batch, parse_batch};
-pub use edges::answered;
 pub use error::{ErrorCode, RpcError, error_object};
 pub use id::Id;
 pub use lines::{Line, Lines, one_line};

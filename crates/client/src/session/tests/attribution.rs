@@ -66,6 +66,27 @@ async fn with_several_callers_in_flight_nobody_is_asked() {
     }
 }
 
+/// A server may ask twice at a time: that a call waits for an answer does not make the next question another owner's, whoever
+/// came first. Whoever holds the waiting call learns that others are refused because of it.
+#[tokio::test]
+async fn a_call_that_waits_for_an_answer_may_still_have_asked_the_next_question() {
+    let (session, mut server) = legacy(8).await;
+    let [mut waiting] = calls(&session, &mut server, [Some("a")]).await;
+    server.ask(5, "elicitation/create", ASK, None).await;
+    let asked = question(&mut waiting).await;
+    assert_eq!(session.ambiguous_at(), None);
+    let [mut other] = calls(&session, &mut server, [Some("b")]).await;
+    let before = tokio::time::Instant::now();
+    server.ask(6, "elicitation/create", ASK, None).await;
+    assert!(refusal(&mut server).await.1.contains("which caller"));
+    assert!(session.ambiguous_at().is_some_and(|at| at >= before));
+    for call in [&mut waiting, &mut other] {
+        server.answer(&call.id().clone(), "{}").await;
+        assert!(matches!(call.next().await, CallEvent::Done(Ok(_))));
+    }
+    drop(asked);
+}
+
 #[tokio::test]
 async fn calls_of_one_owner_are_told_apart_by_age() {
     let (session, mut server) = legacy(8).await;

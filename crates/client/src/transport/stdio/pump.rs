@@ -1,5 +1,5 @@
 use serde_json::value::RawValue;
-use taskgate_wire::jsonrpc::{Line, Lines, answered, one_line};
+use taskgate_wire::jsonrpc::{Line, Lines, one_line};
 use taskgate_wire::{ErrorCode, Malformed, Message, RpcError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -74,7 +74,7 @@ async fn deliver(line: Line, inbound: &mpsc::Sender<Inbound>) {
         Line::TooLong { limit, answered } => {
             let message = format!("a line is longer than the limit of {limit} bytes");
             let error = RpcError::new(ErrorCode::InvalidRequest, message);
-            let _ = inbound.send(Inbound::Malformed(Malformed { id: answered, error })).await;
+            let _ = inbound.send(Inbound::Malformed(Malformed { id: None, answers: answered, error })).await;
             return;
         }
         Line::Text(text) => text,
@@ -94,8 +94,6 @@ async fn deliver(line: Line, inbound: &mpsc::Sender<Inbound>) {
 fn read_one(text: &[u8]) -> Inbound {
     match Message::parse(text) {
         Ok(message) => message.into(),
-        // An answer that cannot be read is the only one its call will get.
-        Err(Malformed { id: None, error }) => Inbound::Malformed(Malformed { id: answered(text), error }),
         Err(malformed) => Inbound::Malformed(malformed),
     }
 }

@@ -13,6 +13,7 @@ use crate::gateway::Gateway;
 use crate::route::{Answer, Caller};
 use crate::server::{OpenError, answer, detached};
 use crate::session::{Outlet, Session};
+use crate::to_client::NoAnswer;
 
 /// After how many seconds a request of the session may have been answered.
 const SOON: u16 = 1;
@@ -87,7 +88,7 @@ pub fn notification(gateway: &Gateway, headers: &HeaderMap, name: &str, raw: Opt
 pub fn response(gateway: &Gateway, headers: &HeaderMap, id: &Id, answer: Answer) -> Response {
     match find(gateway, headers) {
         Ok(session) => {
-            session.answered(id, answer);
+            session.answered(id, answer.map_err(NoAnswer::Error));
             StatusCode::ACCEPTED.into_response()
         }
         Err((status, wrong)) => error(status, None, &wrong),

@@ -4,10 +4,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use taskgate_wire::jsonrpc::{answered, is_batch, one_line};
+use taskgate_wire::jsonrpc::{is_batch, one_line};
 use taskgate_wire::{ErrorCode, Message, Params, RpcError, Version};
 
-use super::{batch, body, error, guard, headers, in_session, stateless};
+use super::{batch, body, error, guard, headers, in_session, json, stateless};
 use crate::gateway::Gateway;
 use crate::server::lost;
 
@@ -31,10 +31,10 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
     let message = match Message::parse(&text) {
         Ok(message) => message,
         Err(malformed) => {
-            if let Some(id) = answered(&text)
+            if malformed.answers.is_some()
                 && let Ok(session) = in_session::find(&gateway, &headers)
             {
-                lost(&session, Some(id), &malformed.error);
+                return json(StatusCode::BAD_REQUEST, lost(&session, malformed).to_text());
             }
             return error(StatusCode::BAD_REQUEST, malformed.id, &malformed.error);
         }

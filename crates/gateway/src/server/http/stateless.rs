@@ -6,9 +6,9 @@ use taskgate_task::Payload;
 use taskgate_wire::{Id, Params, RpcError, method};
 
 use super::{error, headers, reply};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Target};
 use crate::route::{Caller, Request};
-use crate::server::{answer, stateless_caller};
+use crate::server::stateless_caller;
 use crate::session::Outlet;
 
 /// Answers a request.
@@ -20,14 +20,14 @@ pub async fn request(
     raw: Option<Payload>,
     params: &Params<'_>,
 ) -> Response {
-    let caller = match check(&gateway, &headers, &method, params).await {
-        Ok(caller) => caller,
+    let (caller, tool) = match check(&gateway, &headers, &method, params).await {
+        Ok(checked) => checked,
         Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
     };
     // Task verbs are answered at once and never stream: they need no machinery.
     if matches!(method.as_str(), method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL) {
-        let request =
-            Request { id: &id, method: &method, raw: raw.as_ref(), params: *params, meta: params.meta() };
+        let (raw, params, meta) = (raw.as_ref(), *params, params.meta());
+        let request = Request { id: &id, method: &method, raw, params, meta, tool: None };
         let answered = gateway.answer(&caller, &request, &Outlet::nowhere()).await;
         return reply::whole(id, answered, true);
     }
@@ -37,29 +37,40 @@ pub async fn request(
     let keep_alive = gateway.0.settings.keep_alive;
     let request_id = id.clone();
     // The stream owns the work: when the client closes it, the work is dropped, which cancels it.
-    let run =
-        Box::pin(async move { answer(&gateway, &caller, &request_id, &method, raw.as_ref(), &out).await });
+    let run = Box::pin(async move {
+        let raw = raw.as_ref();
+        let params = Params::parse(raw).map_err(|error| error.to_payload())?;
+        let (meta, tool) = (params.meta(), tool.as_ref());
+        let request = Request { id: &request_id, method: &method, raw, params, meta, tool };
+        gateway.answer(&caller, &request, &out).await
+    });
     let reply = reply::Reply { id, run, messages, keep_alive, can_stream };
     // Boxed, as are the longer ways below: each request's future is as large as its largest part.
     Box::pin(reply.respond()).await
 }
 
-/// Everything that must fit before anything runs.
+/// Everything that must fit before anything runs. Returns who calls, and the tool that is called, if it is one: it has been
+/// looked for, as it must not be called with headers that nobody has compared with its definition.
 async fn check(
     gateway: &Gateway,
     headers: &HeaderMap,
     name: &str,
     params: &Params<'_>,
-) -> Result<Caller, RpcError> {
+) -> Result<(Caller, Option<Result<Target, RpcError>>), RpcError> {
     let said = params.meta().protocol_version.map(|raw| serde_json::from_str::<String>(raw.get()));
     if let Some(Ok(version)) = &said {
         headers::check(headers, name, params, version)?;
     }
     let caller = stateless_caller(params, gateway.http_owner())?;
+    let mut tool = None;
     if name == method::TOOLS_CALL
-        && let Ok(tool) = params.name()
+        && let Ok(called) = params.name()
     {
-        headers::check_arguments(headers, &Box::pin(gateway.param_headers(&tool)).await, params)?;
+        let found = gateway.find_tool(&called).await;
+        if let Ok(target) = &found {
+            headers::check_arguments(headers, target.headers(), params)?;
+        }
+        tool = Some(found);
     }
-    Ok(caller)
+    Ok((caller, tool))
 }

@@ -1,0 +1,126 @@
+//! Calls that are sent again under one idempotency key.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Board, Era, Modern, Old, logs, serve, serve_local, steps};
+
+fn keyed(tool: &str, key: &str, what: &Value) -> Value {
+    json!({"name": tool, "arguments": steps(what), "_meta": {"io.taskgate/idempotency-key": key}})
+}
+
+/// Case 35: a caller whose answer was lost sends its call again, and finds the task of the first; the tool runs once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_answer_was_lost_is_found_again() {
+    let board = Board::new(Era::Both);
+    let server = serve_local(&board).await;
+    let modern = Modern::new(&server);
+    let call = keyed("patient", "k", &json!([{"count": "run"}, {"wait": "go"}]));
+    let lost = tokio::spawn({
+        let (modern, call) = (modern.clone(), call.clone());
+        async move { modern.ask("tools/call", call).await }
+    });
+    board.until("it runs", |board| board.count("run") == 1).await;
+    lost.abort();
+    let _ = lost.await;
+    let (first, second) =
+        tokio::join!(modern.ask("tools/call", call.clone()), modern.ask("tools/call", call.clone()));
+    assert_eq!(first.task(), second.task());
+    board.open("go");
+    assert_eq!(modern.until(&first.task(), "completed").await["result"]["content"][0]["text"], "done");
+    // What has ended is answered directly, as a call that ends in time is.
+    assert_eq!(modern.ask("tools/call", call).await.text(), "done");
+    // The arguments are the same however their members are ordered; what is beside them does not count.
+    let other = keyed("patient", "k", &json!([{"count": "run"}]));
+    let conflict = modern.ask("tools/call", other).await;
+    assert_eq!(conflict.code(), -32602);
+    assert!(
+        conflict.error()["message"].as_str().expect("words").contains("other arguments"),
+        "{}",
+        conflict.raw
+    );
+    assert_eq!(board.count("run"), 1);
+    logs::clean();
+}
+
+/// Many at once, over both generations: one task, one run.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_calls_with_one_key_one_runs() {
+    let board = Board::new(Era::Both);
+    let server = serve_local(&board).await;
+    let (modern, old) = (Modern::new(&server), Old::open(&server).await);
+    let what = json!([{"count": "run"}, {"wait": "go"}]);
+    let calls = (0..12).map(|n| {
+        let (modern, old, mut call) = (modern.clone(), old.clone(), keyed("at_once", "k", &what));
+        tokio::spawn(async move {
+            if n % 2 == 0 {
+                modern.ask("tools/call", call).await.task()
+            } else {
+                call["task"] = json!({});
+                old.ask("tools/call", call).await.task()
+            }
+        })
+    });
+    let mut ids = Vec::new();
+    for call in calls.collect::<Vec<_>>() {
+        ids.push(call.await.expect("no panic"));
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 1);
+    board.open("go");
+    modern.until(&ids[0], "completed").await;
+    assert_eq!(board.count("run"), 1);
+    // Another tool and another key are other calls.
+    for (tool, key) in [("always", "k"), ("at_once", "K")] {
+        modern.ask("tools/call", keyed(tool, key, &what)).await.result();
+    }
+    board.until("the others run", |board| board.count("run") == 3).await;
+    logs::clean();
+}
+
+/// A question of such a call belongs to its task from the beginning, so it is there for whoever comes again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keyed_call_that_asks_is_a_task_that_asks() {
+    for era in [Era::Session, Era::Modern] {
+        let board = Board::new(era);
+        let server = serve_local(&board).await;
+        let modern = Modern::new(&server);
+        let ask = if era == Era::Session {
+            json!([{"ask": [crate::harness::form("A?")]}])
+        } else {
+            json!([{"round": {"a": crate::harness::form("A?")}}, {"answers": true}])
+        };
+        let call = keyed("do", "k", &ask);
+        let id = modern.ask("tools/call", call.clone()).await.task();
+        assert_eq!(modern.ask("tools/call", call).await.task(), id);
+        let asking = modern.until(&id, "input_required").await;
+        let (key, _) = asking["inputRequests"].as_object().expect("questions").iter().next().expect("one");
+        modern.update(&id, json!({ key: crate::harness::accept("x") })).await.result();
+        modern.until(&id, "completed").await;
+    }
+    logs::clean();
+}
+
+/// Where callers cannot be told apart, a guessed key would lead to somebody else's task.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_for_callers_who_are_known() {
+    let board = Board::new(Era::Both);
+    let anonymous = serve(&board).await;
+    let refused = Modern::new(&anonymous).ask("tools/call", keyed("do", "k", &json!([]))).await;
+    assert_eq!(refused.code(), -32602);
+    let known = serve_local(&board).await;
+    let modern = Modern::new(&known);
+    for bad in [json!(5), json!(""), json!("x".repeat(257)), json!({})] {
+        let mut call = keyed("do", "k", &json!([{"count": "bad"}]));
+        call["_meta"]["io.taskgate/idempotency-key"] = bad.clone();
+        let refused = modern.ask("tools/call", call).await;
+        assert_eq!(refused.code(), -32602, "{bad}");
+    }
+    assert_eq!(board.count("bad"), 0);
+    // Callers who cannot hold a task, and tools that are none, make no promise: the key is passed over.
+    for (modern, tool) in [(Modern::without_tasks(&known), "do"), (modern, "never")] {
+        for _ in 0..2 {
+            modern.ask("tools/call", keyed(tool, "k", &json!([{"count": "plain"}]))).await.result();
+        }
+    }
+    assert_eq!(board.count("plain"), 4);
+}
