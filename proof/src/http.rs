@@ -35,6 +35,11 @@ impl Http {
         Http { address, connection: None }
     }
 
+    /// Closes the connection; the next request opens another one.
+    pub fn reconnect(&mut self) {
+        self.connection = None;
+    }
+
     /// Posts a JSON body to `/mcp` and reads the whole answer. A failure may have come before or after the server acted.
     pub fn post(&mut self, headers: &[(&str, &str)], body: &str) -> io::Result<Response> {
         let mut request = format!(

@@ -13,9 +13,11 @@ pub mod modern;
 pub mod peers;
 pub mod program;
 pub mod programs;
+pub mod proxy;
 pub mod session;
 pub mod stdio;
 pub mod wait;
+pub mod witness;
 
 /// The extension that declares tasks from 2026-07-28 on.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";

@@ -1,11 +1,12 @@
 //! An MCP server whose tools leave traces: `effect-server FOLDER NODE session|modern`.
 //!
 //! Every tool notes its effects in FOLDER (see `effects.rs`), then works for `millis`, and for as long as `hold` names a file
-//! in FOLDER that does not exist; its result names the effect. With `session` it speaks 2025-11-25, with `modern` 2026-07-28,
+//! in FOLDER that does not exist; its result names the effect. Every answer that is out is written to FOLDER/answered. With `session` it speaks 2025-11-25, with `modern` 2026-07-28,
 //! where the tools named `ask…` end their call to ask and are called again with the answer. It ends with its stdin.
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -43,7 +44,10 @@ fn main() {
         };
         if method == "tools/call" {
             let server = server.clone();
-            std::thread::spawn(move || say(&id, Ok(server.call(&message["params"]))));
+            std::thread::spawn(move || {
+                say(&id, Ok(server.call(&message["params"])));
+                note_answered(&server.folder, &message["params"]["arguments"]);
+            });
         } else {
             say(&id, server.answer(method));
         }
@@ -116,6 +120,13 @@ impl Server {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Whoever reads this and then has something else from this process has had the answer before it.
+fn note_answered(folder: &Path, arguments: &Value) {
+    let label = arguments["label"].as_str().unwrap_or("unnamed");
+    let notes = OpenOptions::new().create(true).append(true).open(folder.join("answered"));
+    notes.expect("FOLDER").write_all(format!("{label}\n").as_bytes()).expect("FOLDER can be written");
 }
 
 fn say(id: &Value, answer: Result<Value, Value>) {

@@ -1,14 +1,21 @@
 //! The proof: the real programs against real peers, killed and started again. `./test` runs it all.
 
 mod clients;
+mod commits;
 mod crash;
 mod everything;
+mod frozen;
+mod full_disk;
 mod golden;
+mod load;
 mod official;
 mod orphans;
 mod place;
 mod points;
 mod restart;
+mod rounds;
 mod schemas;
 mod serve;
+mod site;
+mod store;
 mod tidy;

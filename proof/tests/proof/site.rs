@@ -1,0 +1,245 @@
+//! A site: one store, nodes in front of servers that leave traces, clients that write down what they learn.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use taskgate_proof::books::Books;
+use taskgate_proof::checker::{Evidence, check};
+use taskgate_proof::ledger::Ledger;
+use taskgate_proof::program::{Program, nothing_left_of};
+use taskgate_proof::witness::Witness;
+use taskgate_proof::{effects, programs, wait};
+
+use crate::store::Store;
+
+const SERVER: &str = env!("CARGO_BIN_EXE_effect-server");
+
+/// How long after its last heartbeat a node holds what it runs.
+pub const LEASE: Duration = Duration::from_secs(3);
+
+pub struct Site {
+    folder: tempfile::TempDir,
+    pub store: Store,
+    pub ledger: Ledger,
+    /// Readings of the store so far.
+    books: Vec<Books>,
+}
+
+impl Site {
+    /// With a file as its store.
+    pub fn sqlite() -> Site {
+        Site::with(|folder| Store::Sqlite(folder.join("tasks.db")))
+    }
+
+    /// Another one with a store of the same kind.
+    pub fn like(other: &Site) -> Site {
+        match other.store {
+            Store::Sqlite(_) => Site::sqlite(),
+            Store::Postgres(_) => todo!(),
+        }
+    }
+
+    pub fn with(store: impl FnOnce(&Path) -> Store) -> Site {
+        let folder = tempfile::Builder::new().prefix("taskgate-site-").tempdir().expect("a folder");
+        let store = store(folder.path());
+        Site { folder, store, ledger: Ledger::default(), books: Vec::new() }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Every process of this site has it in its command line.
+    pub fn mark(&self) -> &str {
+        self.path().to_str().expect("a plain path")
+    }
+
+    /// Makes a file that some work waits for.
+    pub fn open(&self, gate: &str) {
+        fs::write(self.path().join(gate), "").expect("the folder can be written");
+    }
+
+    /// The command that starts this node; `more` stands at the top of its configuration.
+    pub fn node(&self, name: &str, more: &str) -> Command {
+        let file = self.configure(name, more);
+        let mut command = Command::new(programs::taskgate());
+        command.args(["serve", "--config"]).arg(file);
+        command
+    }
+
+    /// Writes the configuration of a node and returns its file.
+    pub fn configure(&self, name: &str, more: &str) -> PathBuf {
+        let (place, folder) = (self.store.place(), self.mark());
+        let config = format!(
+            r#"
+            listen = "127.0.0.1:0"
+            single_user = true
+            store = {place:?}
+            node_name = {name:?}
+            drain_grace = "1s"
+            lease = "{}s"
+            heartbeat = "500ms"
+            {more}
+            [defaults]
+            tasks = "always"
+            poll_interval = "10ms"
+            after_crash = "fail"
+            [[upstream]]
+            name = "old"
+            command = [{SERVER:?}, {folder:?}, {name:?}, "session"]
+            [upstream.tools.work_repeatable]
+            after_crash = "repeat"
+            [[upstream]]
+            name = "new"
+            command = [{SERVER:?}, {folder:?}, {name:?}, "modern"]
+            [upstream.tools.plain_repeatable]
+            after_crash = "repeat"
+            [upstream.tools.ask_repeatable]
+            after_crash = "repeat"
+            "#,
+            LEASE.as_secs(),
+        );
+        let file = self.path().join(format!("{name}.toml"));
+        fs::write(&file, config).expect("the folder can be written");
+        file
+    }
+
+    /// Starts the node `one` and waits until it serves.
+    pub fn serve(&self) -> (Program, SocketAddr) {
+        Program::serve(self.node("one", ""))
+    }
+
+    /// Reads the store, for the checker to compare with what comes later.
+    pub fn look(&mut self) -> &Books {
+        self.books.push(self.store.read());
+        self.books.last().expect("just read")
+    }
+
+    /// Whether this work has had this effect.
+    pub fn has_done(&self, label: &str, step: &str) -> bool {
+        effects::read(self.path()).iter().any(|effect| effect.label == label && effect.step == step)
+    }
+
+    /// Answers whatever is asked until every task of which somebody has the handle has ended and nothing works any more.
+    pub fn settle(&self, address: SocketAddr, patience: Duration) {
+        let mut client = Witness::modern(&self.ledger, "settling", address);
+        let mut open: BTreeSet<String> = self.ledger.handles().into_keys().collect();
+        wait::until_within(patience, "the end of all tasks", || {
+            open.retain(|task| {
+                let Ok(Some(sight)) = client.get(task) else { return true };
+                for key in &sight.open {
+                    let _ = client.answer(task, key);
+                }
+                !sight.has_ended()
+            });
+            open.is_empty().then_some(())
+        });
+        wait::until_within(patience, "the end of all work", || {
+            self.store.read().tasks.iter().all(|task| task.status != 1).then_some(())
+        });
+    }
+
+    /// Reads every handle once more, in the words of both generations.
+    pub fn sweep(&self, address: SocketAddr) {
+        let mut modern = Witness::modern(&self.ledger, "sweeping", address);
+        let mut session = Witness::session(&self.ledger, "sweeping too", address).expect("a session");
+        for task in self.ledger.handles().keys() {
+            for seen in [modern.get(task), session.get(task)] {
+                let seen = seen.expect("an answer").expect("a task");
+                // Otherwise this would wait for an answer that nobody gives.
+                assert!(seen.has_ended(), "{task} is {}", seen.status);
+            }
+            session.result(task).expect("an answer");
+        }
+    }
+
+    /// Settles, reads everything, ends the node, and lets the checker look at it all.
+    #[track_caller]
+    pub fn close(self, gateway: Program, address: SocketAddr) -> Closed {
+        self.settle(address, wait::DEADLINE);
+        let settled = self.ledger.now();
+        self.sweep(address);
+        gateway.terminate();
+        self.check(settled)
+    }
+
+    /// Lets the checker look at what is there now that no process of the site runs any more.
+    #[track_caller]
+    pub fn check(mut self, settled: Duration) -> Closed {
+        nothing_left_of(self.mark());
+        self.look();
+        let evidence = Evidence {
+            entries: self.ledger.entries(),
+            effects: effects::read(self.path()),
+            books: std::mem::take(&mut self.books),
+            settled,
+            patience: LEASE + Duration::from_secs(5),
+        };
+        let faults = check(&evidence);
+        if !faults.is_empty() {
+            let kept = self.keep(&evidence);
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            panic!(
+                "{} claims do not hold; the evidence is in {}\n{}",
+                faults.len(),
+                kept.display(),
+                faults.join("\n")
+            );
+        }
+        Closed { evidence }
+    }
+
+    /// Writes the evidence where it outlasts the test.
+    fn keep(&self, evidence: &Evidence) -> PathBuf {
+        let file = std::env::temp_dir().join(format!("taskgate-evidence-{}.txt", std::process::id()));
+        let mut text = String::new();
+        for entry in &evidence.entries {
+            text.push_str(&format!("{entry:?}\n"));
+        }
+        for effect in &evidence.effects {
+            text.push_str(&format!("{effect:?}\n"));
+        }
+        for books in &evidence.books {
+            text.push_str(&format!("now {} nodes {:?}\n", books.now, books.nodes));
+            books.tasks.iter().for_each(|row| text.push_str(&format!("{row:?}\n")));
+            books.events.iter().for_each(|event| text.push_str(&format!("{event:?}\n")));
+        }
+        fs::write(&file, text).expect("the evidence can be written");
+        file
+    }
+}
+
+/// What was found to be well.
+pub struct Closed {
+    pub evidence: Evidence,
+}
+
+impl Closed {
+    /// The status of each task, in the order of their creation.
+    pub fn ends(&self) -> Vec<i64> {
+        let last = self.evidence.books.last().expect("the end");
+        let mut tasks: Vec<_> = last.tasks.iter().map(|task| (task.locator, task.status)).collect();
+        tasks.sort_unstable();
+        tasks.into_iter().map(|(_, status)| status).collect()
+    }
+
+    /// How many tasks ended as what, how many effects there were.
+    pub fn summary(&self) -> String {
+        let last = self.evidence.books.last().expect("the end");
+        let count = |status| last.tasks.iter().filter(|task| task.status == status).count();
+        format!(
+            "{} tasks: {} completed, {} failed, {} cancelled, {} still asking; {} effects, {} facts",
+            last.tasks.len(),
+            count(3),
+            count(4),
+            count(5),
+            count(2),
+            self.evidence.effects.len(),
+            self.evidence.entries.len()
+        )
+    }
+}
