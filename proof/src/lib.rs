@@ -11,6 +11,7 @@ pub mod http;
 pub mod ledger;
 pub mod modern;
 pub mod peers;
+pub mod postgres;
 pub mod program;
 pub mod programs;
 pub mod proxy;

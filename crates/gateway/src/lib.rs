@@ -31,10 +31,13 @@ pub use builder::{BuildError, GatewayBuilder};
 pub use config::*;
 pub use gateway::Gateway;
 pub use policy::{
-    Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy, UpstreamKind, UpstreamSpec,
+    DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy, UpstreamKind,
+    UpstreamSpec,
 };
 pub use taskgate_client::transport::stdio::StdioCommand;
 pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, SqliteStore, Store, StoreError};
+#[cfg(feature = "postgres")]
+pub use taskgate_engine::{PostgresOptions, PostgresStore};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};
 pub use upstream::State as UpstreamState;
 

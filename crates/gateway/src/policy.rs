@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -203,11 +204,49 @@ impl Default for StreamSettings {
     }
 }
 
+/// The URL of a database. Shown, in whatever way, it is without its password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseUrl(String);
+
+impl DatabaseUrl {
+    /// This URL.
+    pub fn new(url: impl Into<String>) -> Self {
+        DatabaseUrl(url.into())
+    }
+
+    /// The whole URL.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What may follow the question mark includes passwords as well.
+        let place = self.0.split_once('?').map_or(self.0.as_str(), |(place, _)| place);
+        match (place.split_once("://"), place.rsplit_once('@')) {
+            (Some((scheme, _)), Some((user, host))) => {
+                let user = user.trim_start_matches(scheme).trim_start_matches("://");
+                write!(f, "{scheme}://{}@{host}", user.split_once(':').map_or(user, |(user, _)| user))
+            }
+            _ => f.write_str(place),
+        }
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DatabaseUrl({self})")
+    }
+}
+
 /// Where tasks are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StorePlace {
     /// A SQLite file.
     Sqlite(PathBuf),
+    /// A Postgres database, which several nodes can share.
+    Postgres(DatabaseUrl),
     /// Memory: gone with the process.
     Memory,
 }

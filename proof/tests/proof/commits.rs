@@ -406,6 +406,10 @@ macro_rules! at_each_point {
             use crate::site::Site;
             $(#[test] fn $point() { super::$point(Site::sqlite()); })*
         }
+        mod postgres {
+            use crate::site::Site;
+            $(#[test] fn $point() { super::$point(Site::postgres()); })*
+        }
     };
 }
 

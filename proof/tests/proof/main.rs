@@ -10,6 +10,7 @@ mod golden;
 mod load;
 mod official;
 mod orphans;
+mod pages;
 mod place;
 mod points;
 mod restart;

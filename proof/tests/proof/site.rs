@@ -10,6 +10,7 @@ use std::time::Duration;
 use taskgate_proof::books::Books;
 use taskgate_proof::checker::{Evidence, check};
 use taskgate_proof::ledger::Ledger;
+use taskgate_proof::postgres::Postgres;
 use taskgate_proof::program::{Program, nothing_left_of};
 use taskgate_proof::witness::Witness;
 use taskgate_proof::{effects, programs, wait};
@@ -35,11 +36,16 @@ impl Site {
         Site::with(|folder| Store::Sqlite(folder.join("tasks.db")))
     }
 
+    /// With a database of its own on the server that the tests share.
+    pub fn postgres() -> Site {
+        Site::with(|_| Store::Postgres(Postgres::shared().database()))
+    }
+
     /// Another one with a store of the same kind.
     pub fn like(other: &Site) -> Site {
         match other.store {
             Store::Sqlite(_) => Site::sqlite(),
-            Store::Postgres(_) => todo!(),
+            Store::Postgres(_) => Site::postgres(),
         }
     }
 

@@ -25,7 +25,8 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
     let listener =
         TcpListener::bind(config.listen).await.map_err(|error| no_address(config.listen, &error))?;
     let address = listener.local_addr().map_err(|error| no_address(config.listen, &error))?;
-    let mut builder = Gateway::builder().shared_store(store::open(&place)?).settings(config.settings.clone());
+    let mut builder =
+        Gateway::builder().shared_store(store::open(&place).await?).settings(config.settings.clone());
     for upstream in &config.upstreams {
         builder = builder.add(upstream.spec(|| in_process(Demo)));
     }

@@ -30,6 +30,7 @@ impl Config {
         set(out, "path", text(&settings.path))?;
         match &self.store {
             Some(StorePlace::Sqlite(path)) => set(out, "store", text(format!("sqlite:{}", path.display())))?,
+            Some(StorePlace::Postgres(url)) => set(out, "store", text(url))?,
             Some(StorePlace::Memory) => set(out, "store", text("memory"))?,
             None => {}
         }

@@ -16,7 +16,7 @@ const LEAST: &str = "[[upstream]]\nname = \"a\"\ncommand = [\"server\"]\n";
 fn parse(text: &str) -> Result<Config, ConfigErrors> {
     let env = |name: &str| match name {
         "HOME" => Some("/home/me".to_owned()),
-        "SECRET" => Some("sesame".to_owned()),
+        "SECRET" | "SEARCH_TOKEN" => Some("sesame".to_owned()),
         _ => None,
     };
     Config::parse_with(text, "taskgate.toml", Path::new("/etc/taskgate"), &env)
@@ -268,8 +268,20 @@ fn a_file_cut_off_anywhere_gets_a_verdict() {
 
 #[test]
 fn the_examples_are_valid() {
-    for name in ["quickstart.toml", "everything.toml"] {
+    for name in ["quickstart.toml", "everything.toml", "several.toml"] {
         Config::load(repository().join("examples").join(name)).unwrap_or_else(|errors| panic!("{errors}"));
+    }
+}
+
+/// Each piece of a configuration that the manual shows is one, with an upstream where the piece has none.
+#[test]
+fn the_pieces_in_the_manual_are_valid() {
+    let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
+    let pieces = manual.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let pieces: Vec<&str> = pieces.collect();
+    assert!(pieces.len() >= 4, "the manual has lost its examples");
+    for piece in pieces {
+        valid(&if piece.contains("[[upstream]]") { piece.to_owned() } else { format!("{piece}\n{LEAST}") });
     }
 }
 
