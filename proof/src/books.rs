@@ -49,6 +49,8 @@ pub struct EventRow {
     pub task: i64,
     /// The version of the record it led to.
     pub version: i64,
+    /// When, in the store's time.
+    pub at: i64,
     /// The status before; none at the creation.
     pub from: Option<i64>,
     /// The status after.

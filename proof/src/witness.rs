@@ -60,6 +60,12 @@ impl<'a> Witness<'a> {
         Ok(Witness { ledger, name: name.to_owned(), address, words, answers: 0, is_restless: false })
     }
 
+    /// Under another name.
+    pub fn named(mut self, name: &str) -> Witness<'a> {
+        name.clone_into(&mut self.name);
+        self
+    }
+
     /// Connects anew for each request.
     pub fn restless(mut self) -> Witness<'a> {
         self.is_restless = true;

@@ -1,14 +1,17 @@
 //! An MCP server whose tools leave traces: `effect-server FOLDER NODE session|modern`.
 //!
 //! Every tool notes its effects in FOLDER (see `effects.rs`), then works for `millis`, and for as long as `hold` names a file
-//! in FOLDER that does not exist; its result names the effect. Every answer that is out is written to FOLDER/answered. With `session` it speaks 2025-11-25, with `modern` 2026-07-28,
+//! in FOLDER that does not exist; its result names the effect. Every answer that is out is written to FOLDER/answered, every
+//! cancelling of a call to FOLDER/cancelled. With `session` it speaks 2025-11-25, with `modern` 2026-07-28,
 //! where the tools named `ask…` end their call to ask and are called again with the answer. It ends with its stdin.
 
+use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -22,6 +25,8 @@ struct Server {
     /// Tells this process from every other.
     life: String,
     count: AtomicU64,
+    /// Calls that have asked and go on when they are answered.
+    asked: Mutex<HashMap<String, Sender<Value>>>,
 }
 
 fn main() {
@@ -36,17 +41,24 @@ fn main() {
         is_modern: era == "modern",
         life: format!("{}.{born}", std::process::id()),
         count: AtomicU64::new(0),
+        asked: Mutex::default(),
     });
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
-        let (Some(id), Some(method)) = (message.get("id").cloned(), message["method"].as_str()) else {
+        if message["method"] == "notifications/cancelled" {
+            note(&server.folder, "cancelled", &server.node);
+        }
+        let Some(id) = message.get("id").cloned() else { continue };
+        let Some(method) = message["method"].as_str() else {
+            server.answered(&id, &message["result"]);
             continue;
         };
         if method == "tools/call" {
             let server = server.clone();
             std::thread::spawn(move || {
                 say(&id, Ok(server.call(&message["params"])));
-                note_answered(&server.folder, &message["params"]["arguments"]);
+                // Whoever reads this and then has something else from this process has had the answer before it.
+                note(&server.folder, "answered", label_of(&message["params"]));
             });
         } else {
             say(&id, server.answer(method));
@@ -72,7 +84,7 @@ impl Server {
                 let names: &[&str] = if self.is_modern {
                     &["plain_live", "plain_repeatable", "ask_live", "ask_repeatable"]
                 } else {
-                    &["work_live", "work_repeatable"]
+                    &["work_live", "work_repeatable", "elicit_live"]
                 };
                 let tool = |name: &&str| json!({ "name": name, "description": name, "inputSchema": { "type": "object" } });
                 json!({ "resultType": "complete", "tools": names.iter().map(tool).collect::<Vec<_>>() })
@@ -85,8 +97,10 @@ impl Server {
     fn call(&self, params: &Value) -> Value {
         let (name, arguments) = (params["name"].as_str().unwrap_or_default(), &params["arguments"]);
         let (kind, class) = name.split_once('_').unwrap_or((name, "live"));
-        let label = arguments["label"].as_str().unwrap_or("unnamed");
-        let answer = params["inputResponses"]["go"]["content"]["value"].as_str();
+        let label = label_of(params);
+        let elicited = (kind == "elicit").then(|| self.elicit(label));
+        let answer =
+            elicited.as_ref().unwrap_or(&params["inputResponses"]["go"])["content"]["value"].as_str();
         let asks = kind == "ask" && answer.is_none();
         let effect = Effect {
             label: label.to_owned(),
@@ -113,6 +127,24 @@ impl Server {
         json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] })
     }
 
+    /// Asks while the call goes on, and waits for the answer.
+    fn elicit(&self, label: &str) -> Value {
+        let (sender, answer) = channel();
+        let id = format!("ask {label}");
+        self.asked.lock().expect("nobody panics with it").insert(id.clone(), sender);
+        let schema = json!({ "type": "object", "properties": { "value": { "type": "string" } } });
+        let params = json!({ "message": label, "requestedSchema": schema });
+        write(&json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params }));
+        answer.recv().expect("an answer")
+    }
+
+    fn answered(&self, id: &Value, answer: &Value) {
+        let asked = id.as_str().and_then(|id| self.asked.lock().expect("nobody panics with it").remove(id));
+        if let Some(asked) = asked {
+            let _ = asked.send(answer.clone());
+        }
+    }
+
     fn work(&self, arguments: &Value) {
         std::thread::sleep(Duration::from_millis(arguments["millis"].as_u64().unwrap_or(0)));
         let Some(gate) = arguments["hold"].as_str() else { return };
@@ -122,11 +154,13 @@ impl Server {
     }
 }
 
-/// Whoever reads this and then has something else from this process has had the answer before it.
-fn note_answered(folder: &Path, arguments: &Value) {
-    let label = arguments["label"].as_str().unwrap_or("unnamed");
-    let notes = OpenOptions::new().create(true).append(true).open(folder.join("answered"));
-    notes.expect("FOLDER").write_all(format!("{label}\n").as_bytes()).expect("FOLDER can be written");
+fn label_of(params: &Value) -> &str {
+    params["arguments"]["label"].as_str().unwrap_or("unnamed")
+}
+
+fn note(folder: &Path, file: &str, line: &str) {
+    let notes = OpenOptions::new().create(true).append(true).open(folder.join(file));
+    notes.expect("FOLDER").write_all(format!("{line}\n").as_bytes()).expect("FOLDER can be written");
 }
 
 fn say(id: &Value, answer: Result<Value, Value>) {
@@ -135,6 +169,10 @@ fn say(id: &Value, answer: Result<Value, Value>) {
         Ok(result) => message["result"] = result,
         Err(error) => message["error"] = error,
     }
+    write(&message);
+}
+
+fn write(message: &Value) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(format!("{message}\n").as_bytes());
     let _ = stdout.flush();

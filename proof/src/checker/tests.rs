@@ -72,7 +72,7 @@ fn row(locator: i64, class: i64, status: i64) -> TaskRow {
 }
 
 fn event(task: i64, version: i64, from: Option<i64>, to: i64, why: &str) -> EventRow {
-    EventRow { task, version, from, to, why: why.into() }
+    EventRow { task, version, at: 0, from, to, why: why.into() }
 }
 
 /// One task of each class, all well: a live one, a repeatable one that was begun twice, a resumable one that did its second

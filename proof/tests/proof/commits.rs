@@ -386,9 +386,9 @@ fn before_the_decisions_of_a_start(site: Site) {
         scene.wait_for(label, "done", 1);
     }
     scene.kill();
-    let before = scene.site.look().clone();
+    let before = scene.site.look();
     let held = scene.site.store.hold();
-    let mut starting = scene.site.node("one", "");
+    let mut starting = scene.site.node("one");
     starting.stdin(Stdio::null()).stdout(Stdio::null());
     let starting = Program::start(starting);
     wait::until("a process at its store", || scene.site.store.is_used_by(starting.pid()).then_some(()));

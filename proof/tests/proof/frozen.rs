@@ -13,7 +13,7 @@ use crate::site::{LEASE, Site};
 /// who could have taken anything over, so nothing is lost, not even live work that is under way.
 #[test]
 fn a_single_node_goes_on_where_it_stood_still() {
-    let mut site = Site::sqlite();
+    let site = Site::sqlite();
     let (gateway, address) = site.serve();
     let load = Load::default();
     let mut dice = Dice::new(7);

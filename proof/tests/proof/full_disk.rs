@@ -2,11 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 use taskgate_proof::ledger::Fact;
 use taskgate_proof::modern::Modern;
@@ -17,42 +16,32 @@ use taskgate_proof::witness::Witness;
 use crate::site::Site;
 use crate::store::Store;
 
-/// A small file system of its own, in a mount namespace that this process holds: it goes with the test, however that ends.
+/// A small file system of its own. A process holds it that lets it go when its stdin ends, so it goes with the test,
+/// however that ends.
 struct Disk {
     holder: Child,
-    /// Where it is for those inside.
-    inside: PathBuf,
-    /// Where it is for everybody else.
-    outside: PathBuf,
+    folder: PathBuf,
 }
 
 impl Disk {
     fn mount(folder: PathBuf, size: &str) -> Disk {
         fs::create_dir(&folder).expect("the folder can be written");
+        // Not in its arguments, by which the processes of a site are told.
         let script =
-            format!("mount -t tmpfs -o size={size} none '{}' && echo mounted && cat", folder.display());
-        let mut holder = Command::new("unshare");
-        holder.args(["--mount", "sh", "-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut holder = holder.spawn().expect("unshare");
+            r#"mount -t tmpfs -o size="$SIZE" none "$DISK" && echo mounted && cat; umount -l "$DISK""#;
+        let mut holder = Command::new("sh");
+        holder.env("SIZE", size).env("DISK", &folder).args(["-c", script]);
+        holder.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut holder = holder.spawn().expect("a shell");
         let mut line = String::new();
         let stdout = holder.stdout.take().expect("a pipe");
         BufReader::new(stdout).read_line(&mut line).expect("it speaks");
         assert_eq!(line, "mounted\n", "the disk cannot be mounted");
-        let inside = folder.strip_prefix("/").expect("an absolute path");
-        let outside = PathBuf::from(format!("/proc/{}/root", holder.id())).join(inside);
-        Disk { holder, inside: folder, outside }
-    }
-
-    /// The same command with this disk in its place.
-    fn with(&self, command: &Command) -> Command {
-        let mut inside = Command::new("nsenter");
-        inside.args(["--mount", "--target", &self.holder.id().to_string(), "--"]);
-        inside.arg(command.get_program()).args(command.get_args());
-        inside
+        Disk { holder, folder }
     }
 
     fn ballast(&self) -> PathBuf {
-        self.outside.join("ballast")
+        self.folder.join("ballast")
     }
 
     /// Takes all the room there is.
@@ -61,7 +50,14 @@ impl Disk {
         while file.write_all(&[b'x'; 4096]).is_ok() {}
     }
 
-    /// Gives the room back.
+    /// Gives so many bytes back.
+    fn give(&self, bytes: u64) {
+        let file = File::options().write(true).open(self.ballast()).expect("it is there");
+        let length = file.metadata().expect("it has a length").len();
+        file.set_len(length - bytes).expect("it can be cut");
+    }
+
+    /// Gives all the room back.
     fn free(&self) {
         fs::remove_file(self.ballast()).expect("it can be removed");
     }
@@ -74,18 +70,13 @@ impl Drop for Disk {
     }
 }
 
-fn serve(site: &Site, disk: &Disk) -> (Program, SocketAddr) {
-    Program::serve(disk.with(&site.node("one", "")))
-}
-
 /// The database is what it should be.
 fn is_intact(site: &Site) {
-    let said: String = Connection::open(match &site.store {
-        Store::Sqlite(path) => path,
-        Store::Postgres(_) => unreachable!("a disk holds a file"),
-    })
-    .and_then(|store| store.query_row("PRAGMA integrity_check", [], |row| row.get(0)))
-    .expect("the store can be checked");
+    let Store::Sqlite(path) = &site.store else { unreachable!("a disk holds a file") };
+    // Only reading, so that what a killed process has left is left to the next one.
+    let said: String = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .and_then(|store| store.query_row("PRAGMA integrity_check", [], |row| row.get(0)))
+        .expect("the store can be checked");
     assert_eq!(said, "ok");
 }
 
@@ -97,18 +88,16 @@ fn is_intact(site: &Site) {
 fn a_full_disk_loses_nothing_that_was_acknowledged() {
     for is_killed in [false, true] {
         let mut disk = None;
-        let mut site = Site::with(|folder| {
+        let site = Site::with(|folder| {
             let mounted = Disk::mount(folder.join("disk"), "8m");
-            let store = Store::Sqlite(mounted.inside.join("tasks.db"));
+            let store = Store::Sqlite(mounted.folder.join("tasks.db"));
             disk = Some(mounted);
             store
         });
         let disk = disk.expect("mounted");
-        let (mut gateway, mut address) = serve(&site, &disk);
-        // From out here the file lies elsewhere.
-        site.store = Store::Sqlite(disk.outside.join("tasks.db"));
+        let (mut gateway, mut address) = site.serve();
         let mut client = Witness::modern(&site.ledger, "client", address);
-        let mut create = |client: &mut Witness<'_>, tool: &str, label: &str, gate: Option<&str>| {
+        let create = |client: &mut Witness<'_>, tool: &str, label: &str, gate: Option<&str>| {
             client.create(tool, &json!({ "label": label, "hold": gate })).expect("an answer")
         };
         let finished = create(&mut client, "work_live", "finished", None).expect("a handle");
@@ -166,11 +155,16 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
             gateway.kill();
             site.look();
             is_intact(&site);
-            // It starts on the full disk and says what it can say.
-            (gateway, address) = serve(&site, &disk);
+            // Without any room it says why it does not start, and has changed nothing.
+            let refused = Program::start(site.node("one"));
+            wait::until("a word about the disk", || refused.said().contains("disk is full").then_some(()));
+            refused.kill();
+            is_intact(&site);
+            // With a little it serves what there is.
+            disk.give(64 * 1024);
+            (gateway, address) = site.serve();
             assert_eq!(Modern::new(address).get(&finished)["status"], "completed");
             client = Witness::modern(&site.ledger, "client again", address);
-            assert_eq!(create(&mut client, "work_repeatable", "too late", None), None);
         }
         disk.free();
         wait::until("room for another task", || {
@@ -180,12 +174,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
         // What was done while there was no room was not lost with it, unless its process was.
         let end = if is_killed { "failed" } else { "completed" };
         Modern::new(address).until(&running[0], end);
-        drop(client);
-        let store = site.store.clone();
-        let closed = {
-            site.store = store;
-            site.close(gateway, address)
-        };
+        let closed = site.close(gateway, address);
         let effects =
             closed.evidence.effects.iter().filter(|effect| effect.label == "work_repeatable").count();
         assert_eq!(effects, if is_killed { 2 } else { 1 });

@@ -40,12 +40,40 @@ impl Load {
         };
         let Ok(mut client) = client else { return };
         let mut number = 0;
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.is_stopped() {
             number += 1;
             if self.act(&mut client, &format!("{name}.{number}"), &mut dice) == Err(Gone) {
                 return;
             }
         }
+    }
+
+    /// Goes on until the load is stopped, through a proxy that takes turns among nodes: each request may reach another one,
+    /// and what one node does not answer is no reason to stop.
+    pub fn run_on_nodes(&self, ledger: &Ledger, proxy: SocketAddr, name: &str, mut dice: Dice) {
+        let mut number = 0;
+        while !self.is_stopped() {
+            let client = match dice.roll(3) {
+                0 => Witness::session(ledger, name, proxy),
+                _ => Ok(Witness::modern(ledger, name, proxy)),
+            };
+            let Ok(client) = client else { continue };
+            // Answers are told apart by who gave them, so a new client has another name.
+            number += 1;
+            let name = format!("{name}.{number}");
+            let mut client = client.restless().named(&name);
+            let mut calls = 0;
+            while !self.is_stopped() {
+                calls += 1;
+                if self.act(&mut client, &format!("{name}.{calls}"), &mut dice) == Err(Gone) {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     /// One request, or two.

@@ -8,6 +8,7 @@ mod frozen;
 mod full_disk;
 mod golden;
 mod load;
+mod nodes;
 mod official;
 mod orphans;
 mod pages;

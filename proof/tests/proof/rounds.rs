@@ -42,7 +42,7 @@ fn lives(rounds: u64, site: fn() -> Site) {
 }
 
 /// Kills and starts again, then lets everything come to its end and has it checked.
-fn one_life(mut site: Site, seed: u64, rounds: u64) {
+fn one_life(site: Site, seed: u64, rounds: u64) {
     println!("seed {seed}: {rounds} rounds on {}", site.store.place());
     let begun = Instant::now();
     let load = Load::default();
@@ -52,7 +52,7 @@ fn one_life(mut site: Site, seed: u64, rounds: u64) {
     let mut in_start = 0;
     for round in 0..rounds {
         if dice.roll(5) == 0 {
-            let mut command = site.node("one", "");
+            let mut command = site.node("one");
             command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
             let gateway = Program::start(command);
             thread::sleep(Duration::from_micros(dice.roll(start.as_micros() as u64)));

@@ -5,6 +5,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use taskgate_proof::books::Books;
@@ -27,7 +28,7 @@ pub struct Site {
     pub store: Store,
     pub ledger: Ledger,
     /// Readings of the store so far.
-    books: Vec<Books>,
+    books: Mutex<Vec<Books>>,
 }
 
 impl Site {
@@ -52,7 +53,7 @@ impl Site {
     pub fn with(store: impl FnOnce(&Path) -> Store) -> Site {
         let folder = tempfile::Builder::new().prefix("taskgate-site-").tempdir().expect("a folder");
         let store = store(folder.path());
-        Site { folder, store, ledger: Ledger::default(), books: Vec::new() }
+        Site { folder, store, ledger: Ledger::default(), books: Mutex::default() }
     }
 
     pub fn path(&self) -> &Path {
@@ -69,17 +70,22 @@ impl Site {
         fs::write(self.path().join(gate), "").expect("the folder can be written");
     }
 
-    /// The command that starts this node; `more` stands at the top of its configuration.
-    pub fn node(&self, name: &str, more: &str) -> Command {
-        let file = self.configure(name, more);
+    /// The command that starts this node.
+    pub fn node(&self, name: &str) -> Command {
+        self.node_at(name, self.store.place())
+    }
+
+    /// The command that starts this node, which finds the store in this place.
+    pub fn node_at(&self, name: &str, place: &str) -> Command {
+        let file = self.configure(name, place);
         let mut command = Command::new(programs::taskgate());
         command.args(["serve", "--config"]).arg(file);
         command
     }
 
     /// Writes the configuration of a node and returns its file.
-    pub fn configure(&self, name: &str, more: &str) -> PathBuf {
-        let (place, folder) = (self.store.place(), self.mark());
+    fn configure(&self, name: &str, place: &str) -> PathBuf {
+        let folder = self.mark();
         let config = format!(
             r#"
             listen = "127.0.0.1:0"
@@ -89,7 +95,6 @@ impl Site {
             drain_grace = "1s"
             lease = "{}s"
             heartbeat = "500ms"
-            {more}
             [defaults]
             tasks = "always"
             poll_interval = "10ms"
@@ -116,13 +121,14 @@ impl Site {
 
     /// Starts the node `one` and waits until it serves.
     pub fn serve(&self) -> (Program, SocketAddr) {
-        Program::serve(self.node("one", ""))
+        Program::serve(self.node("one"))
     }
 
     /// Reads the store, for the checker to compare with what comes later.
-    pub fn look(&mut self) -> &Books {
-        self.books.push(self.store.read());
-        self.books.last().expect("just read")
+    pub fn look(&self) -> Books {
+        let books = self.store.read();
+        self.books.lock().expect("nobody panics with it").push(books.clone());
+        books
     }
 
     /// Whether this work has had this effect.
@@ -163,25 +169,31 @@ impl Site {
         }
     }
 
-    /// Settles, reads everything, ends the node, and lets the checker look at it all.
-    #[track_caller]
-    pub fn close(self, gateway: Program, address: SocketAddr) -> Closed {
+    /// Settles and reads everything. Returns the moment, on the ledger's clock, at which all was settled.
+    pub fn finish(&self, address: SocketAddr) -> Duration {
         self.settle(address, wait::DEADLINE);
         let settled = self.ledger.now();
         self.sweep(address);
+        settled
+    }
+
+    /// Settles, reads everything, ends the node, and lets the checker look at it all.
+    #[track_caller]
+    pub fn close(self, gateway: Program, address: SocketAddr) -> Closed {
+        let settled = self.finish(address);
         gateway.terminate();
         self.check(settled)
     }
 
     /// Lets the checker look at what is there now that no process of the site runs any more.
     #[track_caller]
-    pub fn check(mut self, settled: Duration) -> Closed {
+    pub fn check(self, settled: Duration) -> Closed {
         nothing_left_of(self.mark());
         self.look();
         let evidence = Evidence {
             entries: self.ledger.entries(),
             effects: effects::read(self.path()),
-            books: std::mem::take(&mut self.books),
+            books: std::mem::take(&mut *self.books.lock().expect("nobody panics with it")),
             settled,
             patience: LEASE + Duration::from_secs(5),
         };

@@ -155,9 +155,9 @@ fn read_sqlite(path: &Path) -> Books {
             })
         },
     );
-    let events = rows(&all, "SELECT task, version, from_status, to_status, why FROM event", |row| {
-        let (task, version) = (row.get(0)?, row.get(1)?);
-        Ok(EventRow { task, version, from: row.get(2)?, to: row.get(3)?, why: row.get(4)? })
+    let events = rows(&all, "SELECT task, version, at, from_status, to_status, why FROM event", |row| {
+        let (task, version, at) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(EventRow { task, version, at, from: row.get(3)?, to: row.get(4)?, why: row.get(5)? })
     });
     let nodes = rows(&all, "SELECT id, lease_until FROM node", |row| Ok((row.get(0)?, row.get(1)?)));
     Books { now: now.expect("a time"), exclusive: true, tasks, events, nodes }
@@ -175,7 +175,7 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SELECT json_build_array('now', (extract(epoch FROM clock_timestamp()) * 1000)::bigint);
 SELECT json_build_array('task', lpad(to_hex(locator), 16, '0') || encode(secret, 'hex'), locator, class, status,
                         version, fence, attempts, carrier, ready_at, outcome_kind, failure) FROM taskgate.task;
-SELECT json_build_array('event', task, version, from_status, to_status, why) FROM taskgate.event;
+SELECT json_build_array('event', task, version, at, from_status, to_status, why) FROM taskgate.event;
 SELECT json_build_array('node', id, lease_until) FROM taskgate.node;
 COMMIT;
 ";
@@ -210,9 +210,10 @@ fn read_postgres(url: &str) -> Books {
             Some("event") => books.events.push(EventRow {
                 task: needed(1),
                 version: needed(2),
-                from: number(3),
-                to: needed(4),
-                why: text(5),
+                at: needed(3),
+                from: number(4),
+                to: needed(5),
+                why: text(6),
             }),
             Some("node") => books.nodes.push((needed(1), needed(2))),
             _ => panic!("not a row: {row}"),
