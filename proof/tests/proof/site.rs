@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use taskgate_proof::books::Books;
 use taskgate_proof::checker::{Evidence, check};
@@ -140,7 +141,8 @@ impl Site {
     pub fn settle(&self, address: SocketAddr, patience: Duration) {
         let mut client = Witness::modern(&self.ledger, "settling", address);
         let mut open: BTreeSet<String> = self.ledger.handles().into_keys().collect();
-        wait::until_within(patience, "the end of all tasks", || {
+        let end = Instant::now() + patience;
+        while !open.is_empty() {
             open.retain(|task| {
                 let Ok(Some(sight)) = client.get(task) else { return true };
                 for key in &sight.open {
@@ -148,11 +150,31 @@ impl Site {
                 }
                 !sight.has_ended()
             });
-            open.is_empty().then_some(())
-        });
+            assert!(
+                Instant::now() < end,
+                "waited {patience:?} in vain for the end of {}",
+                self.describe(&open)
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
         wait::until_within(patience, "the end of all work", || {
             self.store.read().tasks.iter().all(|task| task.status != 1).then_some(())
         });
+    }
+
+    /// What the store and the last answers say of these tasks.
+    fn describe(&self, tasks: &BTreeSet<String>) -> String {
+        let books = self.store.read();
+        let mut text = format!("{} tasks; the nodes are {:?} at {}\n", tasks.len(), books.nodes, books.now);
+        for row in books.tasks.iter().filter(|row| tasks.contains(&row.id)) {
+            text.push_str(&format!("{row:?}\n"));
+            let events = books.events.iter().filter(|event| event.task == row.locator);
+            events.for_each(|event| text.push_str(&format!("  {event:?}\n")));
+        }
+        let entries = self.ledger.entries();
+        let slow = entries.iter().filter(|entry| entry.until - entry.since > Duration::from_secs(5));
+        slow.chain(entries.iter().rev().take(5)).for_each(|entry| text.push_str(&format!("{entry:?}\n")));
+        text
     }
 
     /// Reads every handle once more, in the words of both generations.
