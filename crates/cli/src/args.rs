@@ -32,6 +32,9 @@ pub enum Command {
     Wrap(Wrap),
     /// Say whether a configuration file is valid, and show every problem at its line.
     Check(Check),
+    /// Run the command of one attempt: started by taskgate itself, for commands that outlive it.
+    #[command(hide = true)]
+    Supervise(Supervise),
 }
 
 /// `taskgate serve`.
@@ -85,6 +88,13 @@ pub struct Check {
     /// Print the file with every default filled in, and the values of variables hidden.
     #[arg(long)]
     pub print: bool,
+}
+
+/// `taskgate supervise`.
+#[derive(Debug, clap::Args)]
+pub struct Supervise {
+    /// The attempt's directory.
+    pub dir: PathBuf,
 }
 
 /// The mode of a single tool.
@@ -164,6 +174,12 @@ mod tests {
             let (_, meaning) = line.trim().split_once("  ").expect("a code and what it means");
             assert!(read("operations.md").contains(meaning.trim()), "{line}");
         }
+    }
+
+    #[test]
+    fn nobody_is_told_of_what_is_not_for_people() {
+        let help = Args::command().render_long_help().to_string();
+        assert!(help.contains("serve") && !help.contains("supervise"), "{help}");
     }
 
     #[test]

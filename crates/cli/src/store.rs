@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use etcetera::BaseStrategy;
-use taskgate_gateway::{DatabaseUrl, MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, StorePlace};
+use taskgate_gateway::{
+    Commands, DatabaseUrl, Launcher, MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, StorePlace,
+};
 
+use crate::commands::supervise;
 use crate::exit_code::{ExitCode, Failure};
 
 /// How many wraps of one command can run at the same time. Each has a file of its own.
@@ -61,6 +64,24 @@ pub async fn open_or_sibling(place: StorePlace) -> Result<(Arc<dyn Store>, Store
             (Err(error), _) => return Err(unavailable(error)),
         }
     }
+}
+
+/// Where commands run that outlive this program: beside a file, and like it one program's alone; for a database in the state
+/// directory, where the nodes of this machine find what one of them has left. `None` if the store does not outlive the
+/// program either.
+pub fn commands(place: &StorePlace) -> Option<Commands> {
+    let work = match place {
+        StorePlace::Sqlite(path) => {
+            let mut work = path.clone().into_os_string();
+            work.push(".work");
+            work.into()
+        }
+        StorePlace::Postgres(url) => {
+            state_dir().ok()?.join(format!("nodes-{:016x}.work", fingerprint(&[&url.to_string()])))
+        }
+        StorePlace::Memory => return None,
+    };
+    Some(Commands { work, launcher: Launcher::this_program(&supervise::WORDS) })
 }
 
 /// The store's place for a message.

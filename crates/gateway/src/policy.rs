@@ -9,6 +9,8 @@ use taskgate_client::transport::stdio::StdioCommand;
 use taskgate_engine::NodeSettings;
 use taskgate_task::{LifetimePolicy, WorkClass};
 
+use crate::upstream::CommandTool;
+
 /// When a call of a tool becomes a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TaskMode {
@@ -75,6 +77,8 @@ pub enum UpstreamKind {
     Process(StdioCommand),
     /// A server in this program; called once for each connection.
     InProcess(Arc<dyn Fn() -> Link + Send + Sync>),
+    /// A command that is a tool. It outlives this process.
+    Command(CommandTool),
 }
 
 /// Which protocol generation is spoken with an upstream.

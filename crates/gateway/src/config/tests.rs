@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use taskgate_task::WorkClass;
 
-use super::raw::{DEFAULTS, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
+use super::raw::{DEFAULTS, RUN, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
 use super::*;
 use crate::policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy};
+use crate::upstream::CommandTool;
 
 /// The least that is valid.
 const LEAST: &str = "[[upstream]]\nname = \"a\"\ncommand = [\"server\"]\n";
@@ -34,7 +35,7 @@ fn problems(text: &str) -> Vec<String> {
 fn command(upstream: &UpstreamConfig) -> &taskgate_client::transport::stdio::StdioCommand {
     match &upstream.server {
         UpstreamServer::Command(command) => command,
-        UpstreamServer::Demo => panic!("no command"),
+        UpstreamServer::Run(_) | UpstreamServer::Demo => panic!("no command"),
     }
 }
 
@@ -166,10 +167,44 @@ fn a_printed_configuration_means_the_same() {
         [[upstream]]
         name = "b"
         demo = true
+        [[upstream]]
+        name = "c"
+        cwd = "/srv"
+        clear_env = true
+        [upstream.run]
+        tool = "render"
+        command = ["render-it", "--fast"]
+        description = "Renders.\nSlowly."
+        input_schema = { type = "object", properties = { n = { minimum = 0x10, maximum = 2.5 } }, required = ["n"] }
+        [upstream.defaults]
+        tasks = "always"
         "#,
     );
     let again = valid(&config.to_toml());
     assert_eq!(format!("{again:#?}"), format!("{config:#?}"));
+}
+
+#[test]
+fn a_command_is_a_tool() {
+    let config = valid(
+        r#"
+        [defaults]
+        after_crash = "fail"
+        [[upstream]]
+        name = "jobs"
+        env = { TOKEN = { from_env = "SECRET" } }
+        [upstream.run]
+        tool = "render"
+        command = ["render-it", "--fast"]
+        "#,
+    );
+    let UpstreamServer::Run(tool) = &config.upstreams[0].server else { panic!("a command") };
+    let expected = CommandTool {
+        env: vec![("TOKEN".to_owned(), "sesame".to_owned())],
+        ..CommandTool::new("render", ["render-it", "--fast"])
+    };
+    assert_eq!(tool, &expected);
+    assert!(!format!("{config:?}").contains("sesame") && !config.to_toml().contains("sesame"));
 }
 
 #[test]
@@ -286,9 +321,17 @@ fn the_pieces_in_the_manual_are_valid() {
 }
 
 #[test]
+fn the_example_of_a_command_is_valid() {
+    let manual = fs::read_to_string(repository().join("docs/command.md")).expect("the manual");
+    let (_, rest) = manual.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    assert!(matches!(valid(example).upstreams[0].server, UpstreamServer::Run(_)));
+}
+
+#[test]
 fn the_manual_names_every_key_of_every_section() {
     let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
-    for section in [&TOP, &UPSTREAM, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE] {
+    for section in [&TOP, &UPSTREAM, &RUN, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE] {
         for key in section.keys {
             assert!(
                 manual.contains(&format!("`{key}`")),

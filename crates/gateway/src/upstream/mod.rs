@@ -2,6 +2,7 @@
 
 mod asking;
 mod catalog;
+mod command;
 pub mod in_process;
 mod interest;
 mod listening;
@@ -14,14 +15,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskgate_client::session::{Lane, LaneDescription, Lanes, ServerDescription, Session};
-use taskgate_engine::Report;
+use taskgate_engine::{Report, Runner};
 use taskgate_wire::RpcError;
 use tokio::sync::{broadcast, oneshot, watch};
 
-use crate::policy::UpstreamSpec;
+use crate::policy::{UpstreamKind, UpstreamSpec};
 
 pub use asking::unanswered;
 pub use catalog::{Catalog, Hints, Known, declares, is_method_not_found};
+pub use command::{CommandRunner, CommandTool, Commands, Yard};
 pub use interest::Interest;
 pub use listening::keep_listening;
 pub use runner::{McpRunner, Request};
@@ -36,6 +38,8 @@ pub struct Upstream {
     /// What it said of itself when it was last up.
     described: parking_lot::RwLock<Option<Described>>,
     changes: broadcast::Sender<Change>,
+    /// Runs its tool, if it is a command.
+    command: Option<CommandRunner>,
     /// Tells by its end that nobody has the upstream any more.
     _alive: oneshot::Sender<()>,
 }
@@ -70,8 +74,16 @@ const FIRST_START: Duration = Duration::from_secs(30);
 const USUAL_START: Duration = Duration::from_secs(1);
 
 impl Upstream {
-    /// Connects in the background and keeps the connection up until the handle is dropped.
-    pub fn start(spec: UpstreamSpec) -> Arc<Upstream> {
+    /// Connects in the background and keeps the connection up until the handle is dropped. `yard` is where commands run;
+    /// without one the tool of a command is listed and cannot be called.
+    pub fn start(spec: UpstreamSpec, yard: Option<&Arc<Yard>>) -> Arc<Upstream> {
+        let command = match (&spec.kind, yard) {
+            (UpstreamKind::Command(tool), Some(yard)) => {
+                let policy = spec.policy_of(&tool.tool).clone();
+                Some(CommandRunner::new(tool.clone(), policy, yard.clone()))
+            }
+            _ => None,
+        };
         let (sender, state) = watch::channel(State::Starting);
         let (changes, _) = broadcast::channel(256);
         let (alive, dropped) = oneshot::channel();
@@ -83,6 +95,7 @@ impl Upstream {
             log_level: log_level::Asked::default(),
             described: parking_lot::RwLock::default(),
             changes: changes.clone(),
+            command,
             _alive: alive,
         });
         let kept_up = supervise::keep_up(Arc::downgrade(&upstream), sender);
@@ -104,6 +117,19 @@ impl Upstream {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    /// Runs its tools.
+    pub fn runner(self: &Arc<Self>) -> Arc<dyn Runner> {
+        match &self.command {
+            Some(command) => Arc::new(command.clone()),
+            None => Arc::new(McpRunner(Arc::downgrade(self))),
+        }
+    }
+
+    /// Whether its tool is a command, which runs apart from this process.
+    pub fn is_command(&self) -> bool {
+        self.command.is_some()
     }
 
     /// The connection. Waits while it is started for the first time; fails at once while it is down.

@@ -9,6 +9,7 @@ mod bad_clients;
 mod bad_upstreams;
 mod batch;
 mod cancel;
+mod commands;
 mod eras;
 mod framing;
 mod handlers;

@@ -31,7 +31,6 @@ use taskgate_task::{
     Change, Event, IdempotencyKey, NewTask, NodeId, Owner, Payload, Step, Task, TaskId, Timestamp,
 };
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 use tokio_postgres::Row;
 
 use super::{Heard, Node, Page, Store, StoreError, Stored};
@@ -40,7 +39,7 @@ use connect::Connector;
 use reader::{Params, Readers};
 use row::{Bodies, Cell};
 use text::kept;
-use threads::Thread;
+use threads::{Tasks, Thread};
 use write::{Job, Lane};
 
 pub use options::PostgresOptions;
@@ -48,7 +47,7 @@ pub use options::PostgresOptions;
 /// Tasks in one schema of a Postgres database, which any number of nodes share.
 ///
 /// Times and spans are kept in whole milliseconds. Clones share the store and its connections. When the last one is
-/// dropped, the waiting writes are committed, which takes no longer than their patience.
+/// dropped, the waiting writes are committed, which takes no longer than their patience and what the server may take for one of them.
 ///
 /// A write that fails says whether it is known to have left nothing. While the database is away that is certain, except
 /// for a write whose commit was under way when the connection ended: the database is asked what became of it as soon as it answers
@@ -69,9 +68,8 @@ struct Inner {
     teller: notify::Teller,
     listeners: listen::Listeners,
     thread: Thread,
-    /// Lets the thread end once these have.
-    end: Option<oneshot::Sender<Vec<JoinHandle<()>>>>,
-    writing: Vec<JoinHandle<()>>,
+    /// Lets the thread end once the tasks have.
+    end: Option<(oneshot::Sender<Tasks>, Tasks)>,
 }
 
 impl PostgresStore {
@@ -112,15 +110,13 @@ impl PostgresStore {
                 migrate::migrate(&client, &schema).await?;
                 let clock = clock::DatabaseClock::start(&readers).await?;
                 tokio::spawn(clock.clone().keep(readers));
-                let mut writing: Vec<_> =
-                    serving.into_iter().map(|lane| tokio::spawn(lane.serve())).collect();
-                writing.push(tokio::spawn(notifier.serve()));
-                Ok((clock, writing))
+                let lanes = serving.into_iter().map(|lane| tokio::spawn(lane.serve())).collect();
+                Ok((clock, Tasks { lanes, notifier: tokio::spawn(notifier.serve()) }))
             }
         };
-        let (clock, writing) = on(&thread, opening).await?;
+        let (clock, tasks) = on(&thread, opening).await?;
         let listeners = listen::Listeners::default();
-        let end = Some(end);
+        let end = Some((end, tasks));
         Ok(PostgresStore(Arc::new(Inner {
             options,
             connector,
@@ -132,7 +128,6 @@ impl PostgresStore {
             listeners,
             thread,
             end,
-            writing,
         })))
     }
 
@@ -178,8 +173,8 @@ impl PostgresStore {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.lanes.clear();
-        if let Some(end) = self.end.take() {
-            let _ = end.send(std::mem::take(&mut self.writing));
+        if let Some((end, tasks)) = self.end.take() {
+            let _ = end.send(tasks);
         }
         self.thread.join();
     }

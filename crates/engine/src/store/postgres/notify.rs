@@ -39,8 +39,13 @@ impl Notifier {
         let mut backoff = Backoff::new();
         let mut missed = false;
         let mut untold = Vec::new();
-        while let Some(first) = self.news.recv().await {
-            untold.push(first);
+        loop {
+            if untold.is_empty() && !missed {
+                match self.news.recv().await {
+                    Some(first) => untold.push(first),
+                    None => return,
+                }
+            }
             while let Ok(next) = self.news.try_recv() {
                 untold.push(next);
             }
@@ -57,15 +62,14 @@ impl Notifier {
                     backoff = Backoff::new();
                     sleep(REST).await;
                 }
+                // Some of it may have been told; twice does no harm.
                 Err(why) => {
                     tracing::debug!(%why, "the other nodes are not told of changes");
                     session = None;
-                    // It may have been told, or not; saying so twice does no harm.
-                    missed = true;
-                    untold.clear();
+                    if self.news.is_closed() {
+                        return;
+                    }
                     sleep(backoff.next()).await;
-                    // Nothing more may come to be told with.
-                    let _ = self.tell(&mut session, &[], true).await.map(|()| missed = false);
                 }
             }
         }

@@ -1,9 +1,21 @@
-use std::thread::{self, JoinHandle};
+use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::StoreError;
+
+/// How long what was committed may still be told to the other nodes.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What has to end before the thread does: the lanes, and then whoever tells the other nodes what they have committed.
+#[derive(Debug)]
+pub(super) struct Tasks {
+    pub(super) lanes: Vec<JoinHandle<()>>,
+    pub(super) notifier: JoinHandle<()>,
+}
 
 /// A thread with a runtime of its own, which moves everything between the store and the database.
 ///
@@ -12,14 +24,12 @@ use crate::StoreError;
 #[derive(Debug)]
 pub(super) struct Thread {
     handle: Handle,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Thread {
-    /// Starts the thread, which ends when `end` has been answered or dropped.
-    pub(super) fn start(
-        end: oneshot::Receiver<Vec<tokio::task::JoinHandle<()>>>,
-    ) -> Result<Self, StoreError> {
+    /// Starts the thread, which ends with the tasks it is given, or when it cannot be given any.
+    pub(super) fn start(end: oneshot::Receiver<Tasks>) -> Result<Self, StoreError> {
         let broken = |error: std::io::Error| {
             StoreError::Failed(format!("the thread for the database cannot be started: {error}"))
         };
@@ -27,9 +37,11 @@ impl Thread {
         let handle = runtime.handle().clone();
         let thread = thread::Builder::new().name("taskgate-postgres".to_owned()).spawn(move || {
             runtime.block_on(async {
-                for task in end.await.unwrap_or_default() {
-                    let _ = task.await;
+                let Ok(Tasks { lanes, notifier }) = end.await else { return };
+                for lane in lanes {
+                    let _ = lane.await;
                 }
+                let _ = tokio::time::timeout(LAST_WORDS, notifier).await;
             });
             // What is left only listens; a name that is being looked up is not waited for.
             runtime.shutdown_background();
