@@ -38,12 +38,11 @@ struct Opened {
 impl Kind {
     /// Those that can be had here.
     fn all() -> Vec<Kind> {
-        let mut kinds = vec![Kind::Sqlite];
         #[cfg(feature = "postgres")]
         if std::env::var_os("TASKGATE_BENCH_POSTGRES").is_some() {
-            kinds.push(Kind::Postgres);
+            return vec![Kind::Sqlite, Kind::Postgres];
         }
-        kinds
+        vec![Kind::Sqlite]
     }
 
     fn name(self) -> &'static str {
