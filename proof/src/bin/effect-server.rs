@@ -1,9 +1,10 @@
-//! An MCP server whose tools leave traces: `effect-server FOLDER NODE session|modern`.
+//! An MCP server whose tools leave traces: `effect-server FOLDER NODE session|modern|command`.
 //!
 //! Every tool notes its effects in FOLDER (see `effects.rs`), then works for `millis`, and for as long as `hold` names a file
 //! in FOLDER that does not exist; its result names the effect. Every answer that is out is written to FOLDER/answered, every
 //! cancelling of a call to FOLDER/cancelled. With `session` it speaks 2025-11-25, with `modern` 2026-07-28,
 //! where the tools named `ask…` end their call to ask and are called again with the answer. It ends with its stdin.
+//! With `command` it is no server, but does one call whose arguments are its stdin.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -31,7 +32,9 @@ struct Server {
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
-    let [_, folder, node, era] = words.as_slice() else { panic!("effect-server FOLDER NODE session|modern") };
+    let [_, folder, node, era] = words.as_slice() else {
+        panic!("effect-server FOLDER NODE session|modern|command")
+    };
     let born =
         std::fs::metadata("/proc/self").and_then(|me| me.modified()).expect("a process has a beginning");
     let born = born.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
@@ -43,6 +46,12 @@ fn main() {
         count: AtomicU64::new(0),
         asked: Mutex::default(),
     });
+    if era == "command" {
+        let arguments: Value = serde_json::from_reader(std::io::stdin().lock()).expect("arguments");
+        let result = server.call(&json!({ "name": "run_external", "arguments": arguments }));
+        print!("{}", result["content"][0]["text"].as_str().unwrap_or_default());
+        return;
+    }
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
         if message["method"] == "notifications/cancelled" {

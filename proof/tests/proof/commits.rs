@@ -16,7 +16,7 @@ use serde_json::json;
 use taskgate_proof::books::TaskRow;
 use taskgate_proof::effects;
 use taskgate_proof::modern::Modern;
-use taskgate_proof::program::{Program, nothing_left_of};
+use taskgate_proof::program::{Program, nothing_left_of, processes_with};
 use taskgate_proof::proxy::{Passage, Proxy};
 use taskgate_proof::wait;
 use taskgate_proof::witness::{Gone, Sight, Witness};
@@ -398,6 +398,34 @@ fn before_the_decisions_of_a_start(site: Site) {
     scene.resume(held);
     let closed = scene.close();
     assert_eq!(closed.ends(), [4, 3]);
+}
+
+/// A command that was started apart is never started a second time, wherever its gateway is killed: before its result is
+/// committed, and after it. The next gateway has its result.
+#[test]
+fn a_command_is_run_once() {
+    for is_committed in [false, true] {
+        let mut scene = Scene::start(Site::sqlite());
+        let [task] = scene.create(["run_external"]);
+        scene.wait_for("run_external", "done", 1);
+        let held = (!is_committed).then(|| scene.site.store.hold());
+        scene.site.open("open");
+        if is_committed {
+            at_once(|| scene.row(&task).status == 3);
+        } else {
+            wait::until("the end of the command", || {
+                processes_with(&format!("{} one command", scene.site.mark())).is_empty().then_some(())
+            });
+            assert_eq!(scene.get(&task).status, "working");
+        }
+        scene.gateway.take().expect("it runs").kill();
+        nothing_left_of(scene.site.mark());
+        drop(held);
+        scene.site.look();
+        scene.start_again();
+        let closed = scene.close();
+        assert_eq!((closed.ends(), closed.evidence.effects.len()), (vec![3], 1));
+    }
 }
 
 macro_rules! at_each_point {

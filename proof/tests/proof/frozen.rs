@@ -15,7 +15,7 @@ use crate::site::{LEASE, Site};
 fn a_single_node_goes_on_where_it_stood_still() {
     let site = Site::sqlite();
     let (gateway, address) = site.serve();
-    let load = Load::default();
+    let load = Load::on(&site);
     let mut dice = Dice::new(7);
     thread::scope(|scope| {
         for client in 0..4 {

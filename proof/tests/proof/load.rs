@@ -9,9 +9,13 @@ use taskgate_proof::dice::Dice;
 use taskgate_proof::ledger::Ledger;
 use taskgate_proof::witness::{Gone, Witness};
 
+use crate::site::Site;
+use crate::store::Store;
+
 /// What the clients of a site know together.
-#[derive(Default)]
 pub struct Load {
+    /// Tools that any client can call, and that ask nothing.
+    quiet: Vec<&'static str>,
     known: Mutex<Vec<Known>>,
     stop: AtomicBool,
 }
@@ -22,11 +26,19 @@ struct Known {
     asks: bool,
 }
 
-/// Tools that a session can call without being asked anything.
 const QUIET: [&str; 4] = ["work_live", "work_repeatable", "plain_live", "plain_repeatable"];
 const ASKING: [&str; 2] = ["ask_live", "ask_repeatable"];
 
 impl Load {
+    /// On the tools that there are on this site.
+    pub fn on(site: &Site) -> Load {
+        let mut quiet = QUIET.to_vec();
+        if matches!(site.store, Store::Sqlite(_)) {
+            quiet.push("run_external");
+        }
+        Load { quiet, known: Mutex::default(), stop: AtomicBool::new(false) }
+    }
+
     /// Ends the load that goes on.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
@@ -84,7 +96,7 @@ impl Load {
         match (what, known) {
             (0..40, _) | (_, None) => {
                 let asks = !is_session && dice.roll(3) == 0;
-                let tool = if asks { dice.pick(&ASKING) } else { dice.pick(&QUIET) };
+                let tool = if asks { dice.pick(&ASKING) } else { dice.pick(&self.quiet) };
                 let arguments = json!({ "label": label, "millis": dice.pick(&[0, 0, 5, 20, 150]) });
                 if let Some(task) = client.create(tool, &arguments)? {
                     self.known.lock().expect("nobody panics with it").push(Known { task, asks });

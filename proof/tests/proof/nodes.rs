@@ -65,7 +65,7 @@ impl Cluster {
 
     /// Has six clients make load while `during` runs.
     fn under_load<T>(&self, seed: u64, during: impl FnOnce() -> T) -> T {
-        let load = Load::default();
+        let load = Load::on(&self.site);
         let mut dice = Dice::new(seed);
         thread::scope(|scope| {
             for client in 0..6 {

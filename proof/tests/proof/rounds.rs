@@ -45,7 +45,7 @@ fn lives(rounds: u64, site: fn() -> Site) {
 fn one_life(site: Site, seed: u64, rounds: u64) {
     println!("seed {seed}: {rounds} rounds on {}", site.store.place());
     let begun = Instant::now();
-    let load = Load::default();
+    let load = Load::on(&site);
     let mut dice = Dice::new(seed);
     // How long a start takes here, so that kills while starting are spread over all of it.
     let mut start = Duration::from_millis(200);
@@ -70,7 +70,7 @@ fn one_life(site: Site, seed: u64, rounds: u64) {
                 }
                 // Counted in what clients have learnt, so that a slow machine has its kills in mid-load too; the rest
                 // moves the kill away from the moment at which an answer has just arrived.
-                let facts = site.ledger.len() + dice.roll(100) as usize;
+                let facts = site.ledger.len() + dice.roll(60) as usize;
                 site.ledger.wait_for(facts, wait::DEADLINE);
                 thread::sleep(Duration::from_micros(dice.roll(5_000)));
                 gateway.kill();

@@ -115,8 +115,16 @@ impl Site {
             "#,
             LEASE.as_secs(),
         );
+        // A command that outlives its gateway needs a directory beside a file.
+        let command = match &self.store {
+            Store::Postgres(_) => String::new(),
+            Store::Sqlite(_) => format!(
+                "[[upstream]]\nname = \"apart\"\n[upstream.run]\ntool = \"run_external\"\n\
+                 command = [{SERVER:?}, {folder:?}, {name:?}, \"command\"]\n"
+            ),
+        };
         let file = self.path().join(format!("{name}.toml"));
-        fs::write(&file, config).expect("the folder can be written");
+        fs::write(&file, config + &command).expect("the folder can be written");
         file
     }
 
