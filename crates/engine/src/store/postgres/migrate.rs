@@ -7,7 +7,7 @@ use crate::StoreError;
 /// change. Nodes of the version before go on while the first one of a new version migrates, so a migration must leave them working.
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_tasks.sql")];
 
-/// The oldest server that can tell what became of a transaction (`pg_xact_status` of a 64-bit number).
+/// The oldest server that numbers transactions for ever (`pg_current_xact_id`).
 const OLDEST_SERVER: i32 = 130_000;
 
 /// Brings the schema up to this version's layout. One node at a time: the others wait, and find it done.

@@ -20,6 +20,8 @@ pub enum Network {
     SwallowCommit,
     /// It swallows a `COMMIT` and everything after, and tells nobody: as if the node had been frozen.
     FreezeAtCommit,
+    /// Nobody gets through, nor does the next commit and what was sent with it. The server is told nothing.
+    LoseCommitForLong,
     /// Nobody gets through, and those who were connected are cut off at the next commit.
     CutAfterCommitForLong,
     /// Nobody gets through.
@@ -132,6 +134,10 @@ async fn forward(
                 | Network::FreezeAtCommit),
             ) => std::mem::replace(network, Network::Fine),
             (Some(_), network @ Network::CutAfterCommitForLong) => std::mem::replace(network, Network::Down),
+            (Some(_), network @ Network::LoseCommitForLong) => {
+                *network = Network::Down;
+                Network::LoseCommitForLong
+            }
             (_, Network::Down) => Network::Down,
             _ => Network::Fine,
         };
@@ -143,6 +149,7 @@ async fn forward(
                 to.write_all(bytes).await.ok()?;
                 return Some((to, now));
             }
+            Network::LoseCommitForLong => return Some((to, now)),
             Network::CutBeforeCommit => {
                 to.write_all(before).await.ok()?;
                 return None;

@@ -35,15 +35,11 @@ impl Lane {
             let why = match self.patiently(&mut Vec::new(), asking).await {
                 Ok((session, status)) => {
                     self.session = Some(session);
-                    match status.as_deref() {
-                        Some("committed") => return Fate::Committed,
-                        Some("aborted") if told => return Fate::Unknown,
-                        Some("aborted") => return Fate::Undone,
-                        Some(_) => "the transaction has not ended".to_owned(),
-                        None => {
-                            fail(jobs, &unknown("the server has forgotten the transaction"));
-                            return Fate::Unknown;
-                        }
+                    match status {
+                        Some(true) => return Fate::Committed,
+                        Some(false) if told => return Fate::Unknown,
+                        Some(false) => return Fate::Undone,
+                        None => "its session has not ended".to_owned(),
                     }
                 }
                 Err(why) => self.connector.unreachable(&why).to_string(),
@@ -60,24 +56,22 @@ impl Lane {
     }
 }
 
-/// `None` if the server does not know the transaction any more. One that has not ended is ended: its session is lost to us, but
-/// may not have noticed.
+/// Whether it was committed; `None` if it may still be. Its session is lost to us, but may not have noticed, so it is
+/// ended first: afterwards nothing can change any more.
+///
+/// The server could also be asked for the status of the transaction's number. But after a crash it gives the numbers of
+/// transactions that had not reached its disk to others, and would speak of those.
 async fn status(
     session: &Session,
     xact: &str,
     process: &Process,
-) -> Result<Option<String>, tokio_postgres::Error> {
-    let ask = || async {
-        let row = session.client.query_one(include_str!("../queries/xact_status.sql"), &[&xact]).await?;
-        row.try_get::<_, Option<String>>(0)
-    };
-    let status = ask().await?;
-    if status.as_deref() != Some("in progress") {
-        return Ok(status);
-    }
+) -> Result<Option<bool>, tokio_postgres::Error> {
     let end = include_str!("../queries/xact_end.sql");
-    session.client.query(end, &[&process.number, &process.started]).await?;
-    ask().await
+    if !session.client.query(end, &[&process.number, &process.started]).await?.is_empty() {
+        return Ok(None);
+    }
+    let mark = include_str!("../queries/xact_mark.sql");
+    session.client.query_one(mark, &[&process.mark, &xact]).await?.try_get(0).map(Some)
 }
 
 fn unknown(why: &str) -> StoreError {
