@@ -26,6 +26,8 @@ fn build() -> PathBuf {
         "taskgate",
         "--example",
         "conformance",
+        "--example",
+        "resume",
     ]);
     target().join("release")
 }

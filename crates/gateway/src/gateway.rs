@@ -236,6 +236,7 @@ impl Gateway {
         let class = match target.policy.class {
             _ if is_command => WorkClass::External,
             Some(class) => class,
+            None if request.task_ttl.is_some() => WorkClass::Resumable,
             None if target.tool.as_ref().is_some_and(|tool| tool.repeatable) => WorkClass::Repeatable,
             None => WorkClass::Live,
         };

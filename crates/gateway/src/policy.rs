@@ -91,6 +91,21 @@ pub enum Speak {
     Session,
 }
 
+/// Whether an upstream that hosts tasks itself is asked for them.
+///
+/// What a task of the upstream is worth depends on whether it outlives this process, and no server says that. One on stdio
+/// dies with its gateway, and usually its tasks with it; then asking for them costs a poll interval and wins nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UpstreamTasks {
+    /// Where a call cannot be made otherwise.
+    #[default]
+    Auto,
+    /// Wherever the upstream offers it and our own call is, or may become, a task: it keeps its tasks when this process ends.
+    Always,
+    /// Never, even if some of its tools can then not be called.
+    Never,
+}
+
 /// One upstream server.
 #[derive(Clone)]
 pub struct UpstreamSpec {
@@ -102,6 +117,8 @@ pub struct UpstreamSpec {
     pub prefix: Option<String>,
     /// Which generation to speak with it.
     pub speak: Speak,
+    /// Whether it is asked for tasks of its own.
+    pub upstream_tasks: UpstreamTasks,
     /// The policy of tools that have none of their own.
     pub policy: ToolPolicy,
     /// Policies by the upstream's own tool names.
@@ -116,6 +133,7 @@ impl UpstreamSpec {
             kind,
             prefix: None,
             speak: Speak::Auto,
+            upstream_tasks: UpstreamTasks::Auto,
             policy: ToolPolicy::default(),
             tools: HashMap::new(),
         }

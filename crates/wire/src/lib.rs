@@ -5,6 +5,7 @@
 pub mod call;
 pub mod dialect;
 pub mod header;
+pub mod hosted;
 pub mod jsonrpc;
 pub mod list;
 pub mod log_level;

@@ -51,18 +51,32 @@ pub fn edit(
 /// The params of a request without its progress token, which the sender chose for one hop: on the next hop nobody knows
 /// it, and progress sent under it would reach nobody.
 pub fn without_progress_token(params: Payload) -> Payload {
-    let has_token = RawObject::parse(params.as_str()).is_ok_and(|object| {
+    without(PROGRESS_TOKEN, params)
+}
+
+/// Whether a progress notification is about the request with this id, whose token is the same. Some servers return numbers
+/// as strings.
+pub fn is_progress_of(params: &Payload, request: &crate::jsonrpc::Id) -> bool {
+    let token = RawObject::parse(params.as_str())
+        .ok()
+        .and_then(|params| params.get(PROGRESS_TOKEN).map(ToOwned::to_owned));
+    token.is_some_and(|token| token.get().trim_matches('"') == request.as_str())
+}
+
+/// Params or a result without this member of their `_meta`.
+pub fn without(key: &str, object: Payload) -> Payload {
+    let has_it = RawObject::parse(object.as_str()).is_ok_and(|object| {
         let meta = object.get("_meta").and_then(|raw| RawObject::parse(raw.get()).ok());
-        meta.is_some_and(|meta| meta.get(PROGRESS_TOKEN).is_some())
+        meta.is_some_and(|meta| meta.get(key).is_some())
     });
-    if !has_token {
-        return params;
+    if !has_it {
+        return object;
     }
-    let edited = edit(Some(&params), |meta| {
-        meta.remove(PROGRESS_TOKEN);
+    let edited = edit(Some(&object), |meta| {
+        meta.remove(key);
         Ok(())
     });
-    edited.unwrap_or(params)
+    edited.unwrap_or(object)
 }
 
 /// What is known of a request's `_meta`; everything else stays in the raw text.

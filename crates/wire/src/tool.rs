@@ -7,9 +7,10 @@ use taskgate_task::{InvalidPayload, Payload};
 use crate::raw::RawObject;
 
 /// `execution.taskSupport` of 2025-11-25.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TaskSupport {
     /// Never a task; the same as saying nothing.
+    #[default]
     Forbidden,
     /// As the caller likes.
     Optional,
@@ -26,6 +27,17 @@ impl TaskSupport {
             TaskSupport::Required => "required",
         }
     }
+
+    /// What a tool's `execution` says. What is not understood says nothing.
+    fn read(execution: &RawValue) -> TaskSupport {
+        let said = RawObject::parse(execution.get()).ok();
+        let word = said.as_ref().and_then(|said| said.get("taskSupport")).map_or("", RawValue::get);
+        match word {
+            "\"optional\"" => TaskSupport::Optional,
+            "\"required\"" => TaskSupport::Required,
+            _ => TaskSupport::Forbidden,
+        }
+    }
 }
 
 /// What a tool's definition decides here.
@@ -35,6 +47,8 @@ pub struct ToolFacts {
     pub name: String,
     /// Annotated as read-only or idempotent: it may be run again after a crash.
     pub repeatable: bool,
+    /// Whether the server itself makes tasks of its calls (2025-11-25).
+    pub task_support: TaskSupport,
     /// Arguments that 2026-07-28 callers mirror into headers.
     pub headers: Vec<ParamHeader>,
 }
@@ -56,6 +70,8 @@ struct Definition<'a> {
     annotations: Option<&'a RawValue>,
     #[serde(borrow, default)]
     input_schema: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    execution: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
@@ -80,6 +96,7 @@ impl ToolFacts {
         Ok(ToolFacts {
             name: tool.name,
             repeatable: hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true),
+            task_support: tool.execution.map(TaskSupport::read).unwrap_or_default(),
             headers,
         })
     }
@@ -166,6 +183,26 @@ mod tests {
             r#"{"name":"t"}"#
         );
         assert_eq!(for_stateless(&tool, Some("p_t")).expect("tool").as_str(), r#"{"name":"p_t","x":1.0}"#);
+    }
+
+    /// Case 26: absent is forbidden, and so is whatever is no word of the protocol.
+    #[test]
+    fn task_support_is_read_from_the_definition() {
+        for (execution, support) in [
+            (r#"{"taskSupport":"required"}"#, TaskSupport::Required),
+            (r#"{"taskSupport":"optional"}"#, TaskSupport::Optional),
+            (r#"{"taskSupport":"forbidden"}"#, TaskSupport::Forbidden),
+            (r#"{"taskSupport":true}"#, TaskSupport::Forbidden),
+            ("{}", TaskSupport::Forbidden),
+            ("7", TaskSupport::Forbidden),
+        ] {
+            let facts = ToolFacts::read(&raw(&format!(r#"{{"name":"t","execution":{execution}}}"#)));
+            assert_eq!(facts.expect("tool").task_support, support, "{execution}");
+        }
+        assert_eq!(
+            ToolFacts::read(&raw(r#"{"name":"t"}"#)).expect("tool").task_support,
+            TaskSupport::Forbidden
+        );
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub(super) struct Asked {
     serial: u64,
     /// Set if other calls may have asked it.
     guess: Option<Guess>,
+    /// Whether it names a task (2025-11-25). Such a question outlives the call it came by: whoever waits for the task next is
+    /// asked it again.
+    of_task: bool,
 }
 
 /// What is needed to put a question to another call.
@@ -63,7 +66,7 @@ pub(super) enum LetGo {
     MovedOn(Put),
     /// Nobody is left to ask: it is to be refused.
     Closed,
-    /// It was answered or withdrawn, or is another call's by now.
+    /// It was answered or withdrawn, is another call's by now, or stays open at the server.
     Over,
 }
 
@@ -106,7 +109,7 @@ impl Table {
             params: params.clone(),
             tried: vec![call],
         });
-        self.questions.insert(id.clone(), Asked { call, serial, guess });
+        self.questions.insert(id.clone(), Asked { call, serial, guess, of_task: task.is_some() });
         Ok(Put { mailbox, id, serial, method, params })
     }
 
@@ -207,6 +210,10 @@ impl Table {
         let Some(asked) = self.questions.get(id).filter(|asked| asked.serial == serial) else {
             return LetGo::Over;
         };
+        if asked.of_task {
+            self.questions.remove(id);
+            return LetGo::Over;
+        }
         // A call that is gone found nobody to give its questions to.
         let holder = self.calls.get(&asked.call).map(|entry| (entry.kind, entry.owner.clone()));
         let moved = holder.and_then(|(kind, owner)| self.move_on(id.clone(), kind, owner.as_deref()));

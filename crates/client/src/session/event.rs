@@ -40,7 +40,8 @@ pub struct Question {
     pub method: String,
     /// Its params.
     pub params: Option<Payload>,
-    /// Answers it. Dropped without an answer, the question moves on to another call that may have asked it, or is refused.
+    /// Answers it. Dropped without an answer, the question moves on to another call that may have asked it, or is refused;
+    /// unless it names a task: then it stays open for whoever waits for that task next.
     pub reply: QuestionReply,
 }
 

@@ -10,7 +10,7 @@ use super::shared::Shared;
 ///
 /// If the question was withdrawn, has moved on to another call, or the connection has ended, answering does nothing.
 /// Dropping it without an answer puts the question to another call that may have asked it; if there is none, the server
-/// is told that there will be no answer.
+/// is told that there will be no answer, unless the question names a task, which may be waited for again.
 #[derive(Debug)]
 pub struct QuestionReply {
     shared: Weak<Shared>,

@@ -13,7 +13,7 @@ use super::{
     DUMP_SIZE, Heard, Kept, KeptSecret, KeptTask, Node, Page, Store, StoreError, Stored, creation,
     is_work_wanted, spare,
 };
-use crate::{Feed, News};
+use crate::{Clock, Feed, News, SystemClock};
 
 /// Tasks in memory: for tests, and for those who say that a restart may forget everything.
 ///
@@ -25,6 +25,23 @@ pub struct MemoryStore {
     feed: Feed,
     /// Which of the nodes that share the tables this one is; 0 if there can be no other.
     number: usize,
+    time: Time,
+}
+
+/// The clock of a store, for those that are shown.
+#[derive(Clone)]
+struct Time(Arc<dyn Clock>);
+
+impl Default for Time {
+    fn default() -> Self {
+        Time(Arc::new(SystemClock))
+    }
+}
+
+impl std::fmt::Debug for Time {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Time")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -51,11 +68,17 @@ impl MemoryStore {
         MemoryStore::default().another()
     }
 
+    /// An empty store of one node whose time is this clock's, for tests that hold time still.
+    pub fn timed_by(clock: impl Clock) -> Self {
+        MemoryStore { time: Time(Arc::new(clock)), ..MemoryStore::default() }
+    }
+
     /// The same tables as another node sees them: with a feed of its own, and told of what the others do.
     pub fn another(&self) -> Self {
         let mut tables = self.tables.lock();
         tables.sharers += 1;
-        MemoryStore { tables: self.tables.clone(), feed: Feed::new(), number: tables.sharers }
+        let (time, number) = (self.time.clone(), tables.sharers);
+        MemoryStore { tables: self.tables.clone(), feed: Feed::new(), number, time }
     }
 
     fn create_now(&self, new: NewTask) -> Result<Task, StoreError> {
@@ -176,6 +199,10 @@ impl Tables {
 }
 
 impl Store for MemoryStore {
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.time.0.clone()
+    }
+
     fn create(&self, new: NewTask) -> Stored<Task> {
         now(self.create_now(new))
     }

@@ -161,6 +161,15 @@ async fn a_call_that_is_given_up_is_stopped_where_it_goes_on() {
     drop(call);
     settle().await;
     assert_eq!(bench.stops().len(), 1);
+    // Work that was lost sight of may still go on.
+    let mut call = bench.engine.start(bench.launch(), None).expect("started");
+    let run = bench.run().await;
+    run.report.checkpoint(json("1")).await.expect("kept");
+    run.end.send(Ending::Lost { message: "the server died".to_owned() }).expect("heard");
+    assert!(matches!(call.next().await, InlineEvent::Ended(_)));
+    drop(call);
+    settle().await;
+    assert_eq!(bench.stops().len(), 2);
 }
 
 /// A call whose task could not be kept, either.

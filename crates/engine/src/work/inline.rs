@@ -167,7 +167,10 @@ impl InlineCall {
                 ending = &mut self.run => {
                     // What the work said in the same moment comes before its end.
                     let Ok(event) = self.events.try_recv() else {
-                        self.report.is_over();
+                        // What was only lost sight of may go on elsewhere, and is stopped there.
+                        if !matches!(ending, Ending::Lost { .. }) {
+                            self.report.is_over();
+                        }
                         return InlineEvent::Ended(ending);
                     };
                     self.run = Box::pin(std::future::ready(ending));

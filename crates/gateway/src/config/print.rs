@@ -8,7 +8,7 @@ use toml::Value;
 
 use super::checked::{Config, UpstreamConfig, UpstreamServer};
 use super::duration::{format_duration, format_size};
-use crate::policy::{Speak, StorePlace, TaskMode, ToolPolicy};
+use crate::policy::{Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
 use crate::upstream::CommandTool;
 
 /// What is shown instead of the value of a variable, which may be a secret.
@@ -80,7 +80,7 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
     if let Some(prefix) = &upstream.prefix {
         set(out, "prefix", text(prefix))?;
     }
-    // These two are not a command's.
+    // These are not a command's.
     let is_run = matches!(upstream.server, UpstreamServer::Run(_));
     if !is_run {
         let speak = match upstream.speak {
@@ -88,6 +88,12 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
             Speak::Session => "session",
         };
         set(out, "speak", text(speak))?;
+        let upstream_tasks = match upstream.upstream_tasks {
+            UpstreamTasks::Auto => "auto",
+            UpstreamTasks::Always => "always",
+            UpstreamTasks::Never => "never",
+        };
+        set(out, "upstream_tasks", text(upstream_tasks))?;
     }
     if let UpstreamServer::Run(tool) = &upstream.server {
         write_run(out, tool)?;

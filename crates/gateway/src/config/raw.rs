@@ -52,6 +52,7 @@ pub(super) const UPSTREAM: Section = Section {
         "clear_env",
         "prefix",
         "speak",
+        "upstream_tasks",
         "defaults",
         "tools",
     ],
@@ -128,6 +129,7 @@ pub(super) struct RawUpstream {
     pub(super) clear_env: Entry<bool>,
     pub(super) prefix: Entry<String>,
     pub(super) speak: Entry<String>,
+    pub(super) upstream_tasks: Entry<String>,
     pub(super) defaults: RawPolicy,
     pub(super) tools: Vec<(Spanned<String>, RawPolicy)>,
     /// Keys that are there, even if their values could not be read, so that they do not count as missing.
@@ -255,6 +257,7 @@ impl RawUpstream {
             clear_env: fields.get("clear_env"),
             prefix: fields.get("prefix"),
             speak: fields.get("speak"),
+            upstream_tasks: fields.get("upstream_tasks"),
             defaults: RawPolicy::read(fields.get("defaults"), &UPSTREAM_DEFAULTS, problems),
             tools,
             written: table.keys().map(|key| key.get_ref().to_string()).collect(),

@@ -8,7 +8,7 @@ use taskgate_task::WorkClass;
 
 use super::raw::{DEFAULTS, RUN, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
 use super::*;
-use crate::policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy};
+use crate::policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
 use crate::upstream::CommandTool;
 
 /// The least that is valid.
@@ -72,6 +72,7 @@ fn the_least_file_gets_every_default() {
     assert_eq!(config.defaults, ToolPolicy::default());
     assert_eq!(config.upstreams[0].policy, ToolPolicy::default());
     assert_eq!(config.upstreams[0].speak, Speak::Auto);
+    assert_eq!(config.upstreams[0].upstream_tasks, UpstreamTasks::Auto);
 }
 
 #[test]
@@ -159,6 +160,7 @@ fn a_printed_configuration_means_the_same() {
         cwd = "/tmp"
         prefix = "x"
         speak = "session"
+        upstream_tasks = "always"
         [upstream.defaults]
         idle_limit = "1m"
         [upstream.tools."odd name.here"]

@@ -1,8 +1,11 @@
 //! `tools/call`: create a task, run inline and become a task if it takes too long, or just run.
 
+use std::sync::Arc;
+
 use taskgate_engine::{InlineCall, Launch};
-use taskgate_task::Payload;
+use taskgate_task::{Payload, WorkClass};
 use taskgate_wire::dialect::d2026_07_28::missing_tasks_extension;
+use taskgate_wire::tool::ToolFacts;
 use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, RpcError};
 
 use super::inline::{Ended, Inline};
@@ -46,11 +49,12 @@ impl Gateway {
         let target = target.as_ref().map_err(RpcError::to_payload)?;
         let shape = shape(caller, target, &call).map_err(rpc)?;
         let mut inline = Inline::new(self, caller, request, target, out);
+        inline.lasts = !matches!(shape, Shape::Inline);
         let name = target.tool.as_ref().map_or(&*call.name, |tool| &tool.name);
         let (answers, own) = (|| Ok(call.answers), |raw: &Payload| for_upstream(raw, caller, name));
         if let Some(key) = self.idempotency_key(caller, request, target, &shape).map_err(rpc)? {
             let launch =
-                || self.launch_of(caller, request, target, own, None).map_err(|error| Err(rpc(error)));
+                || self.launch_of(caller, request, target, own, None, true).map_err(|error| Err(rpc(error)));
             return self.call_once(&inline, caller, target, shape, key, launch).await;
         }
         let running = match self.begin(&mut inline, caller, request, target, answers, own).await {
@@ -101,12 +105,12 @@ impl Gateway {
             }
             resumed => resumed,
         };
-        let launch = self.launch_of(caller, request, target, own, resumed).map_err(rpc)?;
+        let launch = self.launch_of(caller, request, target, own, resumed, inline.lasts).map_err(rpc)?;
         inline.relaunch = Some(launch.clone());
         self.0.engine.start(launch, None).map_err(|error| Err(refusal(error)))
     }
 
-    /// What is needed to start the call.
+    /// What is needed to start the call. `lasts` says whether it is, or may become, a task.
     fn launch_of(
         &self,
         caller: &Caller,
@@ -114,8 +118,18 @@ impl Gateway {
         target: &Target,
         own: impl FnOnce(&Payload) -> Result<Payload, RpcError>,
         resumed: Option<Resumed>,
+        lasts: bool,
     ) -> Result<Launch, RpcError> {
         let params = request.raw.map(own).transpose()?;
+        let policy = &target.policy;
+        // What is to fail when this process dies gains nothing from a task of the upstream's.
+        let lasts = lasts && policy.class != Some(WorkClass::Live);
+        let tool = target.tool.as_ref();
+        let asks =
+            |tool: &&Arc<ToolFacts>| target.upstream.is_asked_for_task(tool, caller.is_stateless(), lasts);
+        let asked = tool.filter(asks);
+        // Past the run limit nobody waits for it.
+        let ttl = || u64::try_from(policy.lifetime.run_limit.as_millis()).unwrap_or(u64::MAX);
         let work = upstream::Request {
             method: request.method.to_owned(),
             params: with_state(params, resumed)?,
@@ -123,6 +137,9 @@ impl Gateway {
             capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
             caller: caller.attribution(request.id),
             log_level: logging::wanted(caller, request),
+            task_ttl: asked.map(|_| ttl()),
+            may_save: tool.is_some() && policy.class == Some(WorkClass::Resumable),
+            is_once: policy.class.is_none() && asked.is_some_and(|tool| !tool.repeatable),
         };
         self.launch(target, caller.owner().clone(), &work)
     }

@@ -31,6 +31,8 @@ pub struct Inline<'a> {
     out: &'a Outlet,
     /// How to call the upstream again when it ended its call to ask and the caller can be asked on the spot.
     pub relaunch: Option<Launch>,
+    /// Whether the call is, or may become, a task.
+    pub lasts: bool,
 }
 
 /// How that ended.
@@ -54,7 +56,7 @@ impl<'a> Inline<'a> {
         target: &'a Target,
         out: &'a Outlet,
     ) -> Self {
-        Inline { gateway, caller, request, target, out, relaunch: None }
+        Inline { gateway, caller, request, target, out, relaunch: None, lasts: false }
     }
 
     /// Waits for the end, at most `patience` long if given.

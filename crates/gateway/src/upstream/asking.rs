@@ -7,12 +7,47 @@ use futures_util::FutureExt;
 use taskgate_client::session::{self, QuestionReply};
 use taskgate_engine::{Answered, Report};
 use taskgate_task::{Payload, Question};
-use taskgate_wire::{Id, RpcError, meta};
+use taskgate_wire::{Capabilities, Id, RpcError, meta, method};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::Request;
+
 /// Questions that arrive together are asked together: this long after the first one, others may join it.
 const TOGETHER: Duration = Duration::from_millis(10);
+
+/// Whom the questions of a call can be put to.
+#[derive(Debug, Clone, Copy)]
+pub struct Whom {
+    able: Capabilities,
+    stateless: bool,
+}
+
+impl Whom {
+    /// Whoever has made this request.
+    pub fn of(request: &Request) -> Whom {
+        let able = request.capabilities.as_ref().and_then(|raw| Capabilities::parse(raw.as_raw()));
+        Whom { able: able.unwrap_or_default(), stateless: request.stateless }
+    }
+
+    /// Whether there is a way to put a question to them.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for the server that asks.
+    pub fn allows(&self, name: &str, params: Option<&Payload>, report: &Report) -> Result<(), String> {
+        if !method::is_question(name) && (report.is_task() || self.stateless) {
+            return Err(format!("The client cannot be asked {name}"));
+        }
+        // Nobody who holds the handle could answer it, and it must not be sent to them.
+        if report.is_task()
+            && let Err(missing) = self.able.allow(name, params)
+        {
+            return Err(format!("The client did not declare {missing}"));
+        }
+        Ok(())
+    }
+}
 
 /// The questions of one call that are not answered yet.
 #[derive(Default)]
@@ -23,6 +58,7 @@ pub struct Asking {
     /// Not asked yet.
     gathered: Vec<(Question, Pending)>,
     out: Vec<(oneshot::Receiver<Answered>, Pending)>,
+    of_task: bool,
 }
 
 /// What is to be done next.
@@ -45,8 +81,23 @@ pub struct Pending {
 }
 
 impl Asking {
-    /// Takes a question, to be asked together with others.
-    pub fn gather(&mut self, question: session::Question) {
+    /// For the questions of a task that the upstream hosts. Those that are open when this is dropped stay open there.
+    pub fn of_task() -> Asking {
+        Asking { of_task: true, ..Asking::default() }
+    }
+
+    /// Takes a question, to be asked together with others, or refuses it if nobody can be asked.
+    pub fn take(&mut self, question: session::Question, whom: &Whom, report: &Report) {
+        match whom.allows(&question.method, question.params.as_ref(), report) {
+            Ok(()) => self.gather(question),
+            Err(_) if !method::is_question(&question.method) => {
+                question.reply.refuse(RpcError::method_not_found(&question.method).to_payload());
+            }
+            Err(why) => question.reply.refuse(RpcError::internal(why).to_payload()),
+        }
+    }
+
+    fn gather(&mut self, question: session::Question) {
         let session::Question { id, method, params, reply } = question;
         self.count += 1;
         let key = format!("{}-{}", method.split('/').next().unwrap_or("question"), self.count);
@@ -87,7 +138,9 @@ impl Asking {
             }
             Due::Answer(Some(Ok(answer)), pending) => pending.reply.answer(answer),
             Due::Answer(Some(Err(error)), pending) => pending.reply.refuse(error),
-            // It was not asked, or no longer can be: another call may have the question.
+            // It was not asked, or no longer can be. The server's task waits for this answer and nobody else could give it;
+            // without a task another call may have the question.
+            Due::Answer(None, pending) if self.of_task => pending.reply.refuse(unanswered()),
             Due::Answer(None, pending) => drop(pending),
         }
     }

@@ -27,6 +27,8 @@ use taskgate_task::Payload;
 use taskgate_wire::{Id, Message, RpcError, method};
 use tokio::sync::mpsc;
 
+use super::checkpoint::{TICKET, redeem};
+
 /// Messages that may wait in either direction.
 const QUEUE: usize = 256;
 
@@ -215,7 +217,11 @@ impl Channels {
 /// as a custom request, which is slow and turns wrong params into "method not found".
 fn request(method: &str, params: Option<&Payload>) -> Result<ClientRequest, RpcError> {
     Ok(match method {
-        method::TOOLS_CALL => ClientRequest::CallToolRequest(typed(params)?),
+        method::TOOLS_CALL => {
+            let mut request = typed(params)?;
+            redeem_ticket(&mut request);
+            ClientRequest::CallToolRequest(request)
+        }
         method::TOOLS_LIST => ClientRequest::ListToolsRequest(paged(params)?),
         method::INITIALIZE => ClientRequest::InitializeRequest(typed(params)?),
         method::DISCOVER => {
@@ -288,6 +294,15 @@ fn other(method: &str, params: Option<&Payload>) -> Result<ClientRequest, RpcErr
 fn carry(meta: Option<RequestMetaObject>, request: &mut impl GetExtensions) {
     if let Some(meta) = meta {
         request.extensions_mut().insert(meta);
+    }
+}
+
+/// Puts the checkpoints of a call where its handler finds them. Whatever a caller may have written there is taken out.
+fn redeem_ticket(request: &mut impl GetExtensions) {
+    let extensions = request.extensions_mut();
+    let ticket = extensions.get_mut::<RequestMetaObject>().and_then(|meta| meta.remove(TICKET));
+    if let Some(checkpoint) = ticket.as_ref().and_then(serde_json::Value::as_str).and_then(redeem) {
+        extensions.insert(checkpoint);
     }
 }
 

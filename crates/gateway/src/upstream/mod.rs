@@ -2,7 +2,10 @@
 
 mod asking;
 mod catalog;
+mod checkpoint;
 mod command;
+mod ending;
+mod hosted;
 pub mod in_process;
 mod interest;
 mod listening;
@@ -11,6 +14,7 @@ mod runner;
 mod shelf;
 mod supervise;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +27,7 @@ use crate::policy::{UpstreamKind, UpstreamSpec};
 
 pub use asking::unanswered;
 pub use catalog::{Catalog, Hints, Known, declares, is_method_not_found};
+pub use checkpoint::{Checkpoint, NotSaved};
 pub use command::{CommandRunner, CommandTool, Commands, Yard};
 pub use interest::Interest;
 pub use listening::keep_listening;
@@ -37,6 +42,8 @@ pub struct Upstream {
     log_level: log_level::Asked,
     /// What it said of itself when it was last up.
     described: parking_lot::RwLock<Option<Described>>,
+    /// Tools of which it has said that it makes tasks of their calls or nothing (2026-07-28).
+    needs_tasks: parking_lot::RwLock<HashSet<String>>,
     changes: broadcast::Sender<Change>,
     /// Runs its tool, if it is a command.
     command: Option<CommandRunner>,
@@ -94,6 +101,7 @@ impl Upstream {
             interests: interest::Interests::default(),
             log_level: log_level::Asked::default(),
             described: parking_lot::RwLock::default(),
+            needs_tasks: parking_lot::RwLock::default(),
             changes: changes.clone(),
             command,
             _alive: alive,
@@ -130,6 +138,11 @@ impl Upstream {
     /// Whether its tool is a command, which runs apart from this process.
     pub fn is_command(&self) -> bool {
         self.command.is_some()
+    }
+
+    /// Whether it is a server in this program.
+    pub fn is_in_process(&self) -> bool {
+        matches!(self.spec.kind, UpstreamKind::InProcess(_))
     }
 
     /// The connection. Waits while it is started for the first time; fails at once while it is down.
@@ -183,6 +196,18 @@ impl Upstream {
                     let why = format!("The server {name:?} is not available: it was shut down");
                     return Err(RpcError::internal(why));
                 }
+            }
+        }
+    }
+
+    /// The connection, as soon as there is one. `None` if there will be none. Does not keep the upstream.
+    pub fn session_ever(&self) -> impl Future<Output = Option<Session>> + Send + use<> {
+        let mut state = self.state.clone();
+        async move {
+            let up = state.wait_for(|state| matches!(state, State::Up(_))).await.ok()?;
+            match &*up {
+                State::Up(session) => Some(session.clone()),
+                State::Starting | State::Restarting(_) | State::CrashLoop(_) => None,
             }
         }
     }

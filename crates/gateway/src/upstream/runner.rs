@@ -1,15 +1,17 @@
 use std::sync::Weak;
 
 use futures_util::future::BoxFuture;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
-use taskgate_client::session::{CallEvent, CallFailure, CallOptions, Lane, Session};
-use taskgate_engine::{Ending, Report, Runner, Work};
-use taskgate_task::{InvalidPayload, Outcome, Payload, Question, Round};
-use taskgate_wire::{Capabilities, LogLevel, RawObject, RpcError, meta, method};
+use serde::{Deserialize, Serialize};
+use taskgate_client::session::{CallEvent, CallFailure, Lane};
+use taskgate_engine::{Ending, NotStopped, Report, Runner, Work};
+use taskgate_task::{InvalidPayload, Payload, Round};
+use taskgate_wire::{LogLevel, Params, RawObject, RpcError, hosted as wire, meta, method};
 
+use super::Upstream;
 use super::asking::Asking;
-use super::{Upstream, lane};
+use super::checkpoint::Ticket;
+use super::ending::{ended, failed, failed_with, message_of, progress_line};
+use super::hosted::{self, Begun, Handle, Line, Mark, Start, follow};
 
 /// A request to an upstream, as it is kept with its task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -29,37 +31,31 @@ pub struct Request {
     pub log_level: Option<LogLevel>,
     /// Who asks; questions of the upstream that could belong to several callers are refused.
     pub caller: String,
+    /// For how many milliseconds a task of the upstream's own is wanted, if it is asked for one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub task_ttl: Option<u64>,
+    /// Whether the call must not be made again, should it be lost before the upstream has given a way back to it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_once: bool,
+    /// Whether the tool may put down how far it has come, if it is one in this program.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub may_save: bool,
 }
 
 /// Runs requests on an upstream.
 pub struct McpRunner(pub Weak<Upstream>);
 
-/// What a result decides here. Every member is looked at on its own, so that one of a wrong type does not take the
-/// rest of a result, and the work behind it, away from the caller.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ResultShape<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    result_type: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    is_error: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    input_requests: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    request_state: Option<&'a RawValue>,
-}
-
-/// Tells `null` from absent: only the absence of a `resultType` stands for "complete".
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
-}
-
 impl Runner for McpRunner {
     fn run(&self, work: Work, report: Report) -> BoxFuture<'static, Ending> {
         let upstream = self.0.clone();
         Box::pin(async move {
+            let (request, mark) = match read(&work) {
+                Ok(read) => read,
+                Err(error) => return failed_with(&format!("The stored request cannot be read: {error}")),
+            };
+            if mark.is_none() && request.is_once && work.is_taken_up && work.round.is_none() {
+                return interrupted();
+            }
             let session = match upstream.upgrade() {
                 // Whoever makes a new call hears at once that the server is down. Work that was interrupted or answered
                 // has no caller who could try again.
@@ -71,82 +67,191 @@ impl Runner for McpRunner {
                 Some(upstream) => upstream.session().await,
                 None => Err(RpcError::internal("The gateway is shutting down")),
             };
-            let request = serde_json::from_str::<Request>(work.description.as_str())
-                .map_err(|error| RpcError::internal(format!("The stored request cannot be read: {error}")));
-            match session.and_then(|session| Ok((session, request?))) {
-                Ok((session, request)) => {
+            match (session, mark) {
+                (Ok(session), Some(Mark::Task(handle))) => {
+                    let heard = session.notifications();
+                    let line = Line::back_to(&handle, session, &request);
+                    follow(Start { line, handle, first: None, token: None, heard }, &report).await
+                }
+                (Ok(session), mark) => {
+                    let saved = match mark {
+                        Some(Mark::Saved(saved)) => Some(saved),
+                        _ => None,
+                    };
                     if let (Some(level), true, Some(upstream)) =
                         (request.log_level, request.stateless, upstream.upgrade())
                     {
                         upstream.log_at_least(&session, level).await;
                     }
-                    call(&session, request, work.round, &report).await
+                    // From before the call to its end: the handler finds its checkpoints there.
+                    let ticket = upstream
+                        .upgrade()
+                        .filter(|upstream| request.may_save && upstream.is_in_process())
+                        .and_then(|_| Ticket::issue(&report, saved));
+                    let line = Line::new(session, &request, request.stateless);
+                    call(&upstream, &line, &request, work.round.as_ref(), ticket.as_ref(), &report).await
                 }
-                Err(error) => failed(error.to_payload(), error.message),
+                (Err(error), _) => failed(error.to_payload(), error.message),
+            }
+        })
+    }
+
+    fn stop(&self, work: Work) -> BoxFuture<'static, Result<(), NotStopped>> {
+        let session = self.0.upgrade().map(|upstream| upstream.session_ever());
+        Box::pin(async move {
+            match (read(&work), session) {
+                (Ok((request, Some(Mark::Task(handle)))), Some(session)) => {
+                    hosted::stop_at(session, &request, &handle).await
+                }
+                (Ok((_, Some(Mark::Task(_)))), None) => {
+                    Err(NotStopped("the gateway is shutting down".to_owned()))
+                }
+                // Dropping the run has stopped it.
+                (Ok((_, None | Some(Mark::Saved(_)))), _) => Ok(()),
+                (Err(error), _) => {
+                    tracing::warn!(%error, "what was put down of stopped work cannot be read");
+                    Ok(())
+                }
             }
         })
     }
 }
 
+/// What is to be done, and how far an earlier attempt has come.
+fn read(work: &Work) -> Result<(Request, Option<Mark>), InvalidPayload> {
+    let request = serde_json::from_str(work.description.as_str())?;
+    Ok((request, work.checkpoint.as_ref().map(Mark::read).transpose()?))
+}
+
+/// The end of a call that may have been made and must not be made twice.
+fn interrupted() -> Ending {
+    let message = "The work was interrupted before the server had given a way back to it.";
+    let error = RpcError::internal(message).with_data(&serde_json::json!({ "reason": "interrupted" }));
+    failed(error.to_payload(), message.to_owned())
+}
+
 /// Makes the call and sees it through.
-async fn call(session: &Session, request: Request, round: Option<Round>, report: &Report) -> Ending {
-    let able =
-        request.capabilities.as_ref().and_then(|raw| Capabilities::parse(raw.as_raw())).unwrap_or_default();
-    let params = match round {
-        None => Ok(request.params),
-        Some(round) => with_answers(request.params.as_ref(), &round).map(Some),
-    };
-    let params = match params {
-        Ok(params) => params,
-        Err(error) => return failed_with(&error.to_string()),
-    };
-    let options =
-        CallOptions { owner: Some(request.caller), capabilities: request.capabilities, client_info: None };
-    let lane = lane(session, request.stateless);
-    let params = match (lane, request.log_level) {
-        // There is no level for a whole session in 2026-07-28: each request says it.
-        (Lane::Modern(_), Some(level)) if !request.stateless => with_log_level(params, level),
-        _ => Ok(params),
-    };
-    let params = match params {
-        Ok(params) => params,
-        Err(error) => return failed_with(&error.to_string()),
-    };
-    let mut call = session.call(lane, &request.method, params.as_ref().map(Payload::as_raw), options);
-    let mut asking = Asking::default();
+async fn call(
+    upstream: &Weak<Upstream>,
+    line: &Line,
+    request: &Request,
+    round: Option<&Round>,
+    ticket: Option<&Ticket>,
+    report: &Report,
+) -> Ending {
+    let mut asks = request.task_ttl.is_some();
     loop {
+        let params = match params(line, request, round, asks, ticket) {
+            Ok(params) => params,
+            Err(error) => return failed_with(&error.to_string()),
+        };
+        let error = match attempt(line, &request.method, params, asks, report).await {
+            Ok(ending) => return ending,
+            Err(error) => error,
+        };
+        // A server that cannot do without has done nothing yet.
+        if asks
+            || request.method != method::TOOLS_CALL
+            || !wire::needs_tasks(&error)
+            || !may_ask(upstream, request)
+        {
+            let summary = message_of(&error);
+            return failed(error, summary);
+        }
+        asks = true;
+    }
+}
+
+/// Whether the upstream may be asked for a task, as it demands.
+fn may_ask(upstream: &Weak<Upstream>, request: &Request) -> bool {
+    let tool = Params::parse(request.params.as_ref()).and_then(|params| params.tool());
+    upstream.upgrade().zip(tool.ok()).is_some_and(|(upstream, tool)| upstream.needs_task(&tool))
+}
+
+/// The params as they are sent.
+fn params(
+    line: &Line,
+    request: &Request,
+    round: Option<&Round>,
+    asks: bool,
+    ticket: Option<&Ticket>,
+) -> Result<Option<Payload>, InvalidPayload> {
+    let params = match round {
+        None => request.params.clone(),
+        Some(round) => Some(with_answers(request.params.as_ref(), round)?),
+    };
+    let params = match (line.lane, request.log_level) {
+        // There is no level for a whole session in 2026-07-28: each request says it.
+        (Lane::Modern(_), Some(level)) if !request.stateless => with_log_level(params, level)?,
+        _ => params,
+    };
+    if request.method != method::TOOLS_CALL {
+        return Ok(params);
+    }
+    let params = hosted::params_for(line, params, request.task_ttl.filter(|_| asks))?;
+    match ticket {
+        Some(ticket) => ticket.attach(params.as_ref()).map(Some),
+        None => Ok(params),
+    }
+}
+
+/// Makes the call once. `Err` is the error the upstream answered with.
+async fn attempt(
+    line: &Line,
+    name: &str,
+    params: Option<Payload>,
+    asks: bool,
+    report: &Report,
+) -> Result<Ending, Payload> {
+    // From before the call: what is said of its task may overtake the answer that names it.
+    let heard = asks.then(|| line.session.notifications());
+    let call = line.call(name, params.as_ref().map(Payload::as_raw), asks);
+    let token = call.id().clone();
+    let mut call = Begun::new(call, line.clone(), asks);
+    let mut asking = Asking::default();
+    let result = loop {
         tokio::select! {
             biased;
             event = call.next() => match event {
                 CallEvent::Progress(raw) => report.progress(progress_line(&raw), raw),
                 CallEvent::Log(raw) => report.log(raw),
-                CallEvent::Question(question) => {
-                    if !method::is_question(&question.method) && (report.is_task() || request.stateless) {
-                        // There is no way to put it to such a caller.
-                        question.reply.refuse(RpcError::method_not_found(&question.method).to_payload());
-                        continue;
-                    }
-                    if report.is_task() && let Err(missing) = able.allow(&question.method, question.params.as_ref()) {
-                        // Nobody who holds the handle could answer it, and it must not be sent to them.
-                        let why = format!("The client did not declare {missing}");
-                        question.reply.refuse(RpcError::internal(why).to_payload());
-                        continue;
-                    }
-                    asking.gather(question);
-                }
+                CallEvent::Question(question) => asking.take(question, &line.whom, report),
                 CallEvent::QuestionWithdrawn { id, .. } => asking.take_back(&id, report).await,
                 CallEvent::Notification { .. } => {}
-                CallEvent::Done(Ok(result)) => return ended(result),
-                CallEvent::Done(Err(CallFailure::Rpc(error))) => {
-                    let summary = message_of(&error);
-                    return failed(error, summary);
-                }
+                CallEvent::Done(Ok(result)) => break result,
+                CallEvent::Done(Err(CallFailure::Rpc(error))) => return Err(error),
                 // A server that died is not called again even if it could be: the call may be what it dies of.
-                CallEvent::Done(Err(failure)) => return failed_with(&failure.to_string()),
+                CallEvent::Done(Err(failure)) => return Ok(failed_with(&failure.to_string())),
             },
             due = asking.next() => asking.go_on(due, report).await,
         }
-    }
+    };
+    let created = line.dialect().filter(|_| name == method::TOOLS_CALL);
+    let made = match created.and_then(|dialect| wire::created(dialect, &result)) {
+        None => return Ok(ended(result)),
+        Some(made) => made,
+    };
+    Ok(match (made, heard) {
+        // To whoever did not declare tasks this is just one of the result types that do not exist.
+        (Err(_), None) if matches!(line.lane, Lane::Modern(_)) => ended(result),
+        (Err(error), _) => failed_with(&error.to_string()),
+        (Ok((id, _)), None) => {
+            // Whoever did not ask for it will not look for it.
+            line.let_go_of(&id);
+            failed_with("The server answered with a task although none was asked for")
+        }
+        (Ok((id, first)), Some(heard)) => {
+            let handle = Handle { id, era: line.lane.version().as_str().to_owned() };
+            match hosted::keep(line, &handle, report).await {
+                Ok(()) => {
+                    let line = line.clone();
+                    follow(Start { line, handle, first: Some(first), token: Some(token), heard }, report)
+                        .await
+                }
+                Err(error) => failed_with(&format!("The handle of the server's task was not kept: {error}")),
+            }
+        }
+    })
 }
 
 /// The params with the level in `_meta`, unless the caller has put one there.
@@ -174,110 +279,4 @@ fn with_answers(params: Option<&Payload>, round: &Round) -> Result<Payload, Inva
         object.set("requestState", round.state.as_raw().to_owned());
     }
     object.to_payload()
-}
-
-/// What a result means. A `resultType` that is not known makes it invalid, whatever the server's version: taken for a
-/// result, a handle or a question of some other protocol would look like success.
-fn ended(result: Payload) -> Ending {
-    if !result.as_str().starts_with('{') {
-        return failed_with("The server's result is no object");
-    }
-    let shape: ResultShape = match serde_json::from_str(result.as_str()) {
-        Ok(shape) => shape,
-        Err(error) => return failed_with(&format!("The server's result cannot be read: {error}")),
-    };
-    let kind = shape.result_type.map_or("\"complete\"", RawValue::get);
-    if kind == "\"input_required\"" {
-        let state = shape.request_state.map_or_else(Payload::null, Payload::from_raw);
-        return match questions(shape.input_requests) {
-            Ok(questions) => Ending::Asked { questions, state, raw: result },
-            Err(error) => failed_with(&format!("The server's questions cannot be read: {error}")),
-        };
-    }
-    if kind != "\"complete\"" {
-        // "A resultType of any value unrecognized by the client MUST be considered invalid."
-        let kind = short(kind.to_owned());
-        return failed_with(&format!("The server answered with an unknown resultType: {kind}"));
-    }
-    // Only `true` says error. Whatever else stands there, the caller gets to see it, and a result is not called failed
-    // on a guess.
-    let is_error = shape.is_error.is_some_and(|said| said.get() == "true");
-    let summary = if is_error { shape.content.and_then(first_text) } else { None };
-    Ending::Finished(Outcome::Result { body: result, is_error, summary })
-}
-
-fn questions(requests: Option<&RawValue>) -> Result<Vec<Question>, InvalidPayload> {
-    let requests = requests.map(|raw| RawObject::parse(raw.get())).transpose()?.unwrap_or_default();
-    requests.iter().map(|(key, request)| question(key, request)).collect()
-}
-
-fn question(key: &str, request: &RawValue) -> Result<Question, InvalidPayload> {
-    #[derive(Deserialize)]
-    struct Shape {
-        method: String,
-        #[serde(default)]
-        params: Option<Payload>,
-    }
-    let shape: Shape = serde_json::from_str(request.get())?;
-    let params = shape.params.map(meta::without_progress_token);
-    Ok(Question { key: key.to_owned(), method: shape.method, params })
-}
-
-fn failed(body: Payload, summary: String) -> Ending {
-    Ending::Finished(Outcome::Error { body, summary })
-}
-
-fn failed_with(message: &str) -> Ending {
-    failed(RpcError::internal(message).to_payload(), message.to_owned())
-}
-
-fn message_of(error: &Payload) -> String {
-    #[derive(Deserialize)]
-    struct Shape {
-        message: String,
-    }
-    serde_json::from_str::<Shape>(error.as_str())
-        .map_or_else(|_| "The server answered with an error.".to_owned(), |shape| short(shape.message))
-}
-
-/// The first text of a result's content, short enough for a status line.
-fn first_text(content: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Block {
-        #[serde(default)]
-        text: Option<String>,
-    }
-    let blocks: Vec<Block> = serde_json::from_str(content.get()).ok()?;
-    blocks.into_iter().find_map(|block| block.text).map(short)
-}
-
-/// A text of a server's, short enough for a status line: it is stored and sent again and again.
-fn short(text: String) -> String {
-    match text.char_indices().nth(300) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
-}
-
-/// Progress as a line for people: the message, else how far of how much.
-fn progress_line(raw: &Payload) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Shape<'a> {
-        #[serde(default)]
-        message: Option<String>,
-        #[serde(borrow, default)]
-        progress: Option<&'a RawValue>,
-        #[serde(borrow, default)]
-        total: Option<&'a RawValue>,
-    }
-    let shape: Shape = serde_json::from_str(raw.as_str()).ok()?;
-    let far = match (shape.progress, shape.total) {
-        (Some(progress), Some(total)) => Some(format!("{}/{}", progress.get(), total.get())),
-        (Some(progress), None) => Some(progress.get().to_owned()),
-        (None, _) => None,
-    };
-    match (shape.message, far) {
-        (Some(message), _) if !message.is_empty() => Some(short(message)),
-        (_, far) => far.map(|far| short(format!("Progress: {far}"))),
-    }
 }

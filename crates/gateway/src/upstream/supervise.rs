@@ -2,7 +2,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use taskgate_client::session::{Heard, Lane, OpenError, OpenOptions, Session};
+use taskgate_client::session::{Heard, Lane, Notifications, OpenError, OpenOptions, Session};
 use taskgate_client::transport::stdio;
 use taskgate_task::Payload;
 use taskgate_wire::{ListKind, RawObject, Version, method};
@@ -38,6 +38,8 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
                 let said = Described { lanes: session.lanes(), server: session.server().clone() };
                 let again = strong.described.write().replace(said).is_some();
                 tracing::info!(upstream = strong.name(), "up");
+                // Before anybody else can listen: this stream alone begins with what was said since the session was opened.
+                let heard = session.notifications();
                 state.send_replace(State::Up(session.clone()));
                 strong.renew_log_level(&session);
                 strong.renew_interests(&session);
@@ -45,7 +47,7 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
                     look_again(&strong, &session);
                 }
                 drop(strong);
-                listen(&upstream, &session).await
+                listen(&upstream, &session, heard).await
             }
             Err(why) => why,
         };
@@ -123,8 +125,7 @@ async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session,
 }
 
 /// Passes on what the upstream says until the connection ends; returns why it ended.
-async fn listen(upstream: &Weak<Upstream>, session: &Session) -> String {
-    let mut heard = session.notifications();
+async fn listen(upstream: &Weak<Upstream>, session: &Session, mut heard: Notifications) -> String {
     let closed = session.closed();
     let subscribed = subscribe(upstream, session);
     tokio::pin!(closed, subscribed);

@@ -128,9 +128,23 @@ async fn a_question_of_a_task_goes_to_who_waits_for_that_task() {
     };
     server.ask(5, "elicitation/create", &ask("one"), None).await;
     assert_eq!(question(&mut one).await.id, Id::number(5));
-    server.next().await;
+    // Let go of, it stays open: the task still waits for an answer, and is waited for again.
+    assert!(server.is_silent());
     server.ask(6, "elicitation/create", &ask("three"), None).await;
     assert_eq!(refusal(&mut server).await.0, -32603);
+    server.ask(7, "elicitation/create", &ask("one"), None).await;
+    server.ask(8, "ping", "{}", None).await;
+    assert!(matches!(server.next().await, Message::Response { .. }));
+    drop(one);
+    let Message::Notification { method, .. } = server.next().await else { panic!("not told") };
+    assert_eq!(method, "notifications/cancelled");
+    assert!(server.is_silent());
+    let mut again = wait("one");
+    server.request().await;
+    server.ask(9, "elicitation/create", &ask("one"), None).await;
+    question(&mut again).await.reply.answer(json("{}"));
+    let result = json("{}");
+    assert_eq!(server.next().await, Message::Response { id: Id::number(9), result });
 }
 
 /// Waiting for a task takes minutes, and tools are listed at any time by anybody; it must not make every other caller's question ambiguous in the meantime.

@@ -73,6 +73,10 @@ fn refuse_what_is_for_servers(upstream: &RawUpstream, around: &Surroundings<'_>)
             .problems
             .add(speak.span(), "`speak` is for a server, and the command of [upstream.run] is none");
     }
+    if let Some(upstream_tasks) = &upstream.upstream_tasks {
+        let what = "`upstream_tasks` is for a server, and the command of [upstream.run] is none";
+        around.problems.add(upstream_tasks.span(), what);
+    }
     let crashes: Vec<Range<usize>> = std::iter::once(&upstream.defaults)
         .chain(upstream.tools.iter().map(|(_, policy)| policy))
         .filter_map(|policy| super::span_of(&policy.after_crash))

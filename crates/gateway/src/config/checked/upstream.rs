@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::{Surroundings, place, policy, run};
 use crate::config::raw::{RawUpstream, RawValue};
-use crate::policy::{Speak, ToolPolicy, UpstreamKind, UpstreamSpec};
+use crate::policy::{Speak, ToolPolicy, UpstreamKind, UpstreamSpec, UpstreamTasks};
 use crate::upstream::CommandTool;
 
 /// The longest tool name MCP allows.
@@ -26,6 +26,8 @@ pub struct UpstreamConfig {
     pub prefix: Option<String>,
     /// Which generation to speak with it.
     pub speak: Speak,
+    /// Whether it is asked for tasks of its own.
+    pub upstream_tasks: UpstreamTasks,
     /// How its calls are treated.
     pub policy: ToolPolicy,
     /// How the calls of single tools are treated, by the upstream's own names.
@@ -54,6 +56,7 @@ impl UpstreamConfig {
         UpstreamSpec {
             prefix: self.prefix.clone(),
             speak: self.speak,
+            upstream_tasks: self.upstream_tasks,
             policy: self.policy.clone(),
             tools: self.tools.clone().into_iter().collect::<HashMap<_, _>>(),
             ..UpstreamSpec::new(self.name.clone(), kind)
@@ -165,7 +168,10 @@ fn check(raw: &Spanned<RawUpstream>, defaults: &ToolPolicy, around: &Surrounding
         tools.insert(tool.get_ref().clone(), policy::check(own, &policy, around));
     }
     let speak = around.parsed(&raw.speak, "speak", r#""auto", "session""#, parse_speak).unwrap_or_default();
-    UpstreamConfig { name, server, prefix, speak, policy, tools }
+    let words = r#""auto", "always", "never""#;
+    let upstream_tasks = around.parsed(&raw.upstream_tasks, "upstream_tasks", words, parse_upstream_tasks);
+    let upstream_tasks = upstream_tasks.unwrap_or_default();
+    UpstreamConfig { name, server, prefix, speak, upstream_tasks, policy, tools }
 }
 
 /// What stands behind the upstream: exactly one of three.
@@ -204,6 +210,15 @@ fn parse_speak(word: &str) -> Result<Speak, String> {
     match word {
         "auto" => Ok(Speak::Auto),
         "session" => Ok(Speak::Session),
+        _ => Err("is none of these words".to_owned()),
+    }
+}
+
+fn parse_upstream_tasks(word: &str) -> Result<UpstreamTasks, String> {
+    match word {
+        "auto" => Ok(UpstreamTasks::Auto),
+        "always" => Ok(UpstreamTasks::Always),
+        "never" => Ok(UpstreamTasks::Never),
         _ => Err("is none of these words".to_owned()),
     }
 }

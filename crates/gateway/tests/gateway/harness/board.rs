@@ -1,6 +1,6 @@
 //! What a fake upstream does and what it has heard, as the tests see it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -12,6 +12,7 @@ use taskgate_wire::Message;
 use tokio::sync::{Notify, mpsc};
 
 use super::fake::{self, Era};
+use super::hosted::Hosted;
 use super::offers::Offers;
 use super::soon;
 
@@ -37,6 +38,11 @@ struct State {
     /// What clients are subscribed to: `uri`, and the request's `id` in 2026-07-28.
     subscriptions: Vec<Value>,
     listless: bool,
+    /// Answers to the next requests of these methods, whatever they ask; the last one of each is given for ever.
+    odd: HashMap<String, VecDeque<Result<Value, Value>>>,
+    hosted: HashMap<String, Hosted>,
+    /// The next one of these handles is held back until the gate `handles` is open.
+    holds_handles: bool,
 }
 
 impl Board {
@@ -202,6 +208,81 @@ impl Board {
     /// A tool call begins or ends.
     pub fn run(&self, begins: bool) {
         self.change(|state| state.running = if begins { state.running + 1 } else { state.running - 1 });
+    }
+
+    /// Answers requests of this method with these from now on, whatever they ask.
+    pub fn answer_oddly(&self, method: &str, answers: impl IntoIterator<Item = Result<Value, Value>>) {
+        self.change(|state| {
+            state.odd.insert(method.to_owned(), answers.into_iter().collect());
+        });
+    }
+
+    /// The odd answer to a request of this method, if it gets one.
+    pub fn odd_answer(&self, method: &str) -> Option<Result<Value, Value>> {
+        let mut state = self.0.state.lock();
+        let odd = state.odd.get_mut(method)?;
+        if odd.len() > 1 { odd.pop_front() } else { odd.front().cloned() }
+    }
+
+    /// Whether it hosts tasks, in whichever era.
+    pub fn hosts(&self) -> bool {
+        let capabilities = self.offers().capabilities;
+        !capabilities["tasks"].is_null() || !capabilities["extensions"].is_null()
+    }
+
+    /// Hosts a task and returns its id.
+    pub fn host(&self, task: Hosted) -> String {
+        let id = format!("hosted-{}", self.0.state.lock().hosted.len() + 1);
+        self.change(|state| {
+            state.hosted.insert(id.clone(), task);
+        });
+        id
+    }
+
+    /// A hosted task as it is.
+    pub fn hosted(&self, id: &str) -> Option<Hosted> {
+        self.0.state.lock().hosted.get(id).cloned()
+    }
+
+    /// Moves a hosted task, unless it has ended.
+    pub fn change_hosted(&self, id: &str, change: impl FnOnce(&mut Hosted)) {
+        self.change(|state| {
+            if let Some(task) = state.hosted.get_mut(id)
+                && !matches!(task.status.as_str(), "completed" | "failed" | "cancelled")
+            {
+                change(task);
+                task.changes += 1;
+            }
+        });
+    }
+
+    /// Takes the answer to a question of a hosted task, once.
+    pub fn answer_hosted(&self, id: &str, key: &str, answer: Value) {
+        self.change_hosted(id, |task| {
+            if let Some((_, given @ None)) = task.questions.get_mut(key) {
+                *given = Some(answer);
+            }
+        });
+    }
+
+    /// Waits until this is true of a hosted task.
+    pub async fn wait_hosted(&self, id: &str, is: impl Fn(&Hosted) -> bool) {
+        self.wait(|board| board.hosted(id).is_none_or(|task| is(&task))).await;
+    }
+
+    /// Forgets all hosted tasks, as a server does that keeps them in memory.
+    pub fn forget_hosted(&self) {
+        self.change(|state| state.hosted.clear());
+    }
+
+    /// Holds handles back until the gate `handles` is open.
+    pub fn hold_handles(&self) {
+        self.0.state.lock().holds_handles = true;
+    }
+
+    /// Whether handles are held back.
+    pub fn holds_handles(&self) -> bool {
+        self.0.state.lock().holds_handles
     }
 
     /// Opens a gate: whoever waits for it goes on, now and later.

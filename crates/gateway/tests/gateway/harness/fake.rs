@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,7 +16,7 @@ use taskgate_task::Payload;
 use taskgate_wire::{Id, Message};
 use tokio::sync::{mpsc, oneshot};
 
-use super::Board;
+use super::{Board, hosted};
 
 /// Which generations a fake upstream speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +29,14 @@ pub enum Era {
     Both,
 }
 
-type Pending = Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>;
+pub type Pending = Arc<Mutex<Waiting>>;
+
+/// Questions to the client that wait for their answers.
+#[derive(Default)]
+pub struct Waiting {
+    last: u64,
+    answers: HashMap<u64, oneshot::Sender<Value>>,
+}
 
 /// One call that is being carried out.
 struct Call {
@@ -39,7 +45,6 @@ struct Call {
     id: Id,
     params: Value,
     pending: Pending,
-    numbers: Arc<AtomicU64>,
     answers: Value,
 }
 
@@ -63,14 +68,28 @@ impl Drop for Running {
 pub async fn serve(board: Board, far: FarEnd) {
     let FarEnd { mut inbox, out } = far;
     let pending = Pending::default();
-    let numbers = Arc::new(AtomicU64::new(1));
     let mut calls: HashMap<Id, tokio::task::JoinHandle<()>> = HashMap::new();
     while let Some(message) = inbox.recv().await {
         match message {
             Message::Request { id, method, params } => {
                 let params = value(params.as_ref());
                 board.hear(json!({"method": method, "id": value_of(id.as_str()), "params": params}));
-                if method == "tools/call" || steps(&params).is_some() {
+                if let Some(odd) = board.odd_answer(&method) {
+                    let _ = out.send(reply(id, odd)).await;
+                } else if method.starts_with("tasks/") && board.hosts() {
+                    hosted::answer(&board, &method, &params, id, &out, &pending);
+                } else if method == "tools/call" && hosted::is_wanted(&board, &params) {
+                    let handle = hosted::create(&board, &params);
+                    let (board, out) = (board.clone(), out.clone());
+                    tokio::spawn(async move {
+                        if board.holds_handles() {
+                            board.pass("handles").await;
+                        }
+                        let _ = out.send(reply(id, Ok(handle))).await;
+                    });
+                } else if method == "tools/call" && board.hosts() && params["name"] == "required" {
+                    let _ = out.send(reply(id, Err(hosted::refusal(&params)))).await;
+                } else if method == "tools/call" || steps(&params).is_some() {
                     board.bump("calls");
                     board.run(true);
                     let running = Running(board.clone());
@@ -80,7 +99,6 @@ pub async fn serve(board: Board, far: FarEnd) {
                         id: id.clone(),
                         params,
                         pending: pending.clone(),
-                        numbers: numbers.clone(),
                         answers: json!({}),
                     };
                     calls.insert(id, tokio::spawn(call.run(running)));
@@ -112,7 +130,7 @@ pub async fn serve(board: Board, far: FarEnd) {
 }
 
 fn settle(pending: &Pending, id: &Id, answer: Value) {
-    if let Some(waiting) = id.as_number().and_then(|number| pending.lock().remove(&number)) {
+    if let Some(waiting) = id.as_number().and_then(|number| pending.lock().answers.remove(&number)) {
         let _ = waiting.send(answer);
     }
 }
@@ -275,17 +293,8 @@ impl Call {
     async fn ask(&mut self, questions: &Value, named: bool) -> Vec<(u64, oneshot::Receiver<Value>)> {
         let mut waiting = Vec::new();
         for question in questions.as_array().expect("questions") {
-            let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-            let (sender, answer) = oneshot::channel();
-            self.pending.lock().insert(number, sender);
-            waiting.push((number, answer));
-            let message = Message::Request {
-                id: Id::number(number),
-                method: question["method"].as_str().expect("a method").to_owned(),
-                params: Some(Payload::from_value(&question["params"]).expect("JSON")),
-            };
             let origin = named.then(|| self.id.clone());
-            let _ = self.out.send(Inbound::Message { message, origin }).await;
+            waiting.push(ask_client(question, origin, &self.out, &self.pending).await);
         }
         waiting
     }
@@ -295,8 +304,28 @@ impl Call {
     }
 }
 
+/// Asks the client something. Returns the number of the question and where its answer arrives.
+pub async fn ask_client(
+    question: &Value,
+    origin: Option<Id>,
+    out: &mpsc::Sender<Inbound>,
+    pending: &Pending,
+) -> (u64, oneshot::Receiver<Value>) {
+    let (sender, answer) = oneshot::channel();
+    let number = {
+        let mut pending = pending.lock();
+        pending.last += 1;
+        let number = pending.last;
+        pending.answers.insert(number, sender);
+        number
+    };
+    let message = hosted::request(number, question);
+    let _ = out.send(Inbound::Message { message, origin }).await;
+    (number, answer)
+}
+
 /// The steps of a call: among the arguments, or beside them where a request has none.
-fn steps(params: &Value) -> Option<&Vec<Value>> {
+pub fn steps(params: &Value) -> Option<&Vec<Value>> {
     params["arguments"]["steps"].as_array().or_else(|| params["steps"].as_array())
 }
 
@@ -305,7 +334,8 @@ fn notification(method: &str, params: &Value) -> Inbound {
     Message::Notification { method: method.to_owned(), params }.into()
 }
 
-fn reply(id: Id, answer: Result<Value, Value>) -> Inbound {
+/// An answer as the fake sends it.
+pub fn reply(id: Id, answer: Result<Value, Value>) -> Inbound {
     match answer {
         Ok(result) => Message::Response { id, result: Payload::from_value(&result).expect("JSON") }.into(),
         Err(error) => {

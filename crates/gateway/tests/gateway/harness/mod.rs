@@ -2,9 +2,11 @@
 
 pub mod board;
 pub mod child;
+pub mod clock;
 pub mod dice;
 pub mod direct;
 pub mod fake;
+pub mod hosted;
 pub mod http;
 pub mod life;
 pub mod logs;
@@ -21,6 +23,7 @@ use taskgate_gateway::{Gateway, GatewayBuilder, Settings, ToolPolicy};
 
 pub use board::Board;
 pub use child::Child;
+pub use clock::paused_store;
 pub use direct::Direct;
 pub use fake::Era;
 pub use http::Server;

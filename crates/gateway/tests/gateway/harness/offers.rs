@@ -62,6 +62,21 @@ impl Offers {
         }
     }
 
+    /// The tools `optional`, `required` and `plain`, in a server that hosts tasks.
+    pub fn hosting() -> Offers {
+        let tool = |name: &str, support: &str| json!({"name": name, "inputSchema": {"type": "object"}, "execution": {"taskSupport": support}});
+        let tools = [("optional", "optional"), ("required", "required"), ("plain", "forbidden")];
+        Offers {
+            tools: tools.map(|(name, support)| tool(name, support)).into(),
+            capabilities: json!({
+                "tools": {},
+                "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}},
+                "extensions": {"io.modelcontextprotocol/tasks": {}},
+            }),
+            ..Offers::default()
+        }
+    }
+
     /// The answer to a request that needs nothing but this; `None` for others.
     pub fn answer(&self, board: &Board, method: &str, params: &Value) -> Option<Result<Value, Value>> {
         let list = |member: &str, all: &[Value]| {

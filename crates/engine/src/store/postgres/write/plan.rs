@@ -71,7 +71,7 @@ impl<'a> Plan<'a> {
     /// Makes the write, in memory.
     pub(super) fn make(&mut self, job: &'a Job) -> Result<Done, StoreError> {
         match &job.what {
-            What::Create { new, .. } => self.create(new).map(Done::Created),
+            What::Create { new, .. } => self.create(new).map(Box::new).map(Done::Created),
             What::Apply { id, step, now, .. } => self.apply(*id, step, *now).map(Box::new).map(Done::Changed),
             What::Run { .. } => Err(StoreError::Failed("a statement is about no task".to_owned())),
         }

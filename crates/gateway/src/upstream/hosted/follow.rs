@@ -1,0 +1,358 @@
+use taskgate_client::session::{CallEvent, CallFailure, Heard, Notifications, PendingCall, Question};
+use taskgate_engine::{Ending, Report};
+use taskgate_task::{Outcome, Payload};
+use taskgate_wire::hosted::{self, HostedStatus, HostedTask};
+use taskgate_wire::{Dialect, ErrorCode, Id, meta, method, translate};
+
+use super::super::asking::{Asking, Due};
+use super::super::ending::{ended, failed, failed_with, message_of, progress_line, short};
+use super::inputs::{Inputs, News};
+use super::pace::Pace;
+use super::voice::Voice;
+use super::{Handle, Line, Mark};
+
+/// How often the wait for a result may end before the task has; after that nothing is concluded from it any more.
+const EARLY_ENDS: u32 = 3;
+
+/// What is followed, and what is known of it.
+pub struct Start {
+    /// Where.
+    pub line: Line,
+    /// The task.
+    pub handle: Handle,
+    /// What its server said when it made it; `None` if that was another attempt's.
+    pub first: Option<HostedTask>,
+    /// The token under which it may report progress.
+    pub token: Option<Id>,
+    /// What the server says apart from calls, from the time before the task was made.
+    pub heard: Notifications,
+}
+
+/// Follows a task of an upstream to its end.
+///
+/// Its state is asked for at the server's interval; what the server says by itself only makes that happen sooner.
+pub async fn follow(start: Start, report: &Report) -> Ending {
+    let Start { line, handle, first, token, mut heard } = start;
+    let Some(dialect) = line.dialect() else {
+        return failed_with(
+            "The server no longer speaks a version that has tasks, and this call waits for one of its tasks",
+        );
+    };
+    let is_new = first.is_some();
+    let mut pace = Pace::new(first.as_ref().and_then(|task| task.poll_interval));
+    if first.as_ref().is_none_or(|task| task.status != HostedStatus::Working) {
+        pace.hurry();
+    }
+    let mut listening = (dialect == Dialect::D2026_07_28).then(|| listen(&line, &handle.id));
+    let mut following = Following {
+        line: &line,
+        handle: &handle,
+        dialect,
+        report,
+        pace,
+        voice: Voice::default(),
+        // Work that is found again has come further than any attempt before: losing it once more counts from here.
+        is_renewed: is_new,
+        state: None,
+        result: None,
+        early: None,
+        early_ends: 0,
+        is_over: false,
+        asking: Asking::of_task(),
+        inputs: Inputs::default(),
+    };
+    if let Some(first) = &first {
+        following.voice.tell(first, report);
+    }
+    loop {
+        let due = following.pace.due();
+        let ending = tokio::select! {
+            biased;
+            event = next_of(&mut following.state) => following.heard_state(event).await,
+            event = next_of(&mut following.result) => following.heard_result(event).await,
+            due = following.asking.next() => following.answered(due).await,
+            news = following.inputs.next() => following.input(news),
+            said = heard.next() => following.heard(said, token.as_ref()),
+            event = next_of(&mut listening) => {
+                match event {
+                    CallEvent::Notification { method, .. } if method == method::TASK_NOTIFICATION => {
+                        following.pace.hurry();
+                    }
+                    CallEvent::Done(_) => listening = None,
+                    _ => {}
+                }
+                None
+            }
+            () = taskgate_engine::sleep_until(due) => {
+                following.state = Some(line.about(method::TASKS_GET, &handle.id));
+                following.pace.asked();
+                None
+            }
+        };
+        if let Some(ending) = ending {
+            return ending;
+        }
+    }
+}
+
+/// Asks to be told when the task changes. A server that does not want to is just asked.
+fn listen(line: &Line, id: &str) -> PendingCall {
+    let filter = serde_json::json!({ "notifications": { "taskIds": [id] } });
+    let filter = serde_json::value::to_raw_value(&filter).ok();
+    line.call(method::LISTEN, filter.as_deref(), true)
+}
+
+async fn next_of(call: &mut Option<PendingCall>) -> CallEvent {
+    match call {
+        Some(call) => call.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+struct Following<'a> {
+    line: &'a Line,
+    handle: &'a Handle,
+    dialect: Dialect,
+    report: &'a Report,
+    pace: Pace,
+    voice: Voice,
+    is_renewed: bool,
+    /// `tasks/get`, if one is under way.
+    state: Option<PendingCall>,
+    /// `tasks/result`, if one is under way (2025-11-25).
+    result: Option<PendingCall>,
+    /// How the last one ended, when the task had not, as far as was known.
+    early: Option<Payload>,
+    early_ends: u32,
+    /// Whether the task has ended and only its result is missing.
+    is_over: bool,
+    asking: Asking,
+    inputs: Inputs,
+}
+
+impl Following<'_> {
+    async fn heard_state(&mut self, event: CallEvent) -> Option<Ending> {
+        // Nothing else happens to such a request.
+        let CallEvent::Done(outcome) = event else { return None };
+        self.state = None;
+        let answer = match outcome {
+            Ok(answer) => answer,
+            Err(failure) => return self.failed(&failure),
+        };
+        match hosted::state(self.dialect, &answer) {
+            Some(task) => self.stands(task).await,
+            None => self.puzzled("its answer is no object"),
+        }
+    }
+
+    /// What follows from where the task stands.
+    async fn stands(&mut self, task: HostedTask) -> Option<Ending> {
+        if let HostedStatus::Unknown(word) = &task.status {
+            return self
+                .puzzled(&format!("its task has a status that is not known: {}", short(word.clone())));
+        }
+        self.pace.answered(task.poll_interval);
+        if !std::mem::replace(&mut self.is_renewed, true)
+            && let Ok(state) = Mark::Task(self.handle.clone()).write()
+            && let Err(error) = self.report.checkpoint(state).await
+        {
+            tracing::debug!(%error, "a handle was put down too late");
+        }
+        self.voice.tell(&task, self.report);
+        let early = self.early.take();
+        match (task.status, self.dialect) {
+            (HostedStatus::Cancelled, _) => {
+                let said = task.message.map(|message| format!(": {}", short(message))).unwrap_or_default();
+                Some(failed_with(&format!("The server cancelled its task{said}")))
+            }
+            (HostedStatus::Completed | HostedStatus::Failed, Dialect::D2025_11_25) => {
+                self.pace.stop();
+                self.is_over = true;
+                match early {
+                    Some(result) => Some(finished(result)),
+                    None => self.open_result(),
+                }
+            }
+            (HostedStatus::Completed, Dialect::D2026_07_28) => Some(match task.result {
+                Some(result) => finished(result),
+                None => failed_with("The server's task is completed and has no result"),
+            }),
+            (HostedStatus::Failed, Dialect::D2026_07_28) => {
+                let error = task.error.filter(|error| error.as_str().starts_with('{'));
+                let message =
+                    task.message.map(short).unwrap_or_else(|| "The server's task failed.".to_owned());
+                Some(error.map_or_else(
+                    || failed_with(&message),
+                    |error| {
+                        let summary = message_of(&error);
+                        failed(error, summary)
+                    },
+                ))
+            }
+            (HostedStatus::InputRequired, Dialect::D2025_11_25) => self.open_result(),
+            (_, Dialect::D2025_11_25) => None,
+            (_, Dialect::D2026_07_28) => {
+                match self.inputs.listed(task.input_requests.as_ref(), &self.line.whom, self.report).await {
+                    Ok(undelivered) => {
+                        undelivered.into_iter().for_each(|(key, answer)| self.deliver(key, answer));
+                        None
+                    }
+                    Err(why) => Some(self.given_up(&why)),
+                }
+            }
+        }
+    }
+
+    /// Waits for the result: that is also how the questions of a task arrive.
+    fn open_result(&mut self) -> Option<Ending> {
+        if self.result.is_none() {
+            self.result = Some(self.line.about(method::TASKS_RESULT, &self.handle.id));
+        }
+        None
+    }
+
+    async fn heard_result(&mut self, event: CallEvent) -> Option<Ending> {
+        let outcome = match event {
+            CallEvent::Progress(raw) => {
+                self.report.progress(progress_line(&raw), raw);
+                return None;
+            }
+            CallEvent::Log(raw) => {
+                self.report.log(raw);
+                return None;
+            }
+            CallEvent::Question(question) => {
+                // The id of its task means nothing to whoever is asked here.
+                let params = question.params.map(|params| meta::without(meta::RELATED_TASK, params));
+                self.asking.take(Question { params, ..question }, &self.line.whom, self.report);
+                return None;
+            }
+            CallEvent::QuestionWithdrawn { id, .. } => {
+                self.asking.take_back(&id, self.report).await;
+                return None;
+            }
+            CallEvent::Notification { .. } => return None,
+            CallEvent::Done(outcome) => outcome,
+        };
+        self.result = None;
+        match outcome {
+            Ok(result) if self.is_over => Some(finished(result)),
+            Err(CallFailure::Rpc(error)) if self.is_over => {
+                let summary = message_of(&error);
+                Some(failed(error, summary))
+            }
+            Err(failure @ CallFailure::Closed(_)) => self.failed(&failure),
+            Err(failure) if self.is_over => self.puzzled(&failure.to_string()),
+            // The task may have ended, or the server may not wait with its answer as it should: its state says which. An
+            // error is not kept, since the task's own is given out again.
+            outcome => {
+                self.early_ends += 1;
+                if self.early_ends <= EARLY_ENDS {
+                    self.early = outcome.ok();
+                    self.pace.hurry();
+                }
+                None
+            }
+        }
+    }
+
+    async fn answered(&mut self, due: Due) -> Option<Ending> {
+        self.asking.go_on(due, self.report).await;
+        None
+    }
+
+    fn input(&mut self, news: News) -> Option<Ending> {
+        match news {
+            News::Answered(key, Some(answer)) => self.deliver(key, answer),
+            News::Answered(_, None) => {
+                return Some(self.given_up("The client did not answer the server's question"));
+            }
+            News::Delivered(Ok(_)) => self.pace.hurry(),
+            News::Delivered(Err(failure @ CallFailure::Closed(_))) => return self.failed(&failure),
+            // It is tried again when the question is still open.
+            News::Delivered(Err(failure)) => tracing::debug!(%failure, "an answer was not taken"),
+        }
+        None
+    }
+
+    fn deliver(&mut self, key: String, answer: Payload) {
+        let params = serde_json::json!({ "taskId": self.handle.id, "inputResponses": { &key: &answer } });
+        let params = serde_json::value::to_raw_value(&params).ok();
+        let call = self.line.call(method::TASKS_UPDATE, params.as_deref(), true);
+        self.inputs.sent(key, answer, call.outcome());
+    }
+
+    /// Something was said that is no answer.
+    fn heard(&mut self, said: Option<Heard>, token: Option<&Id>) -> Option<Ending> {
+        match said {
+            None => return Some(lost("it has ended")),
+            Some(Heard::Notification { method, params: Some(params) }) if method == method::TASK_STATUS => {
+                if hosted::told_of(&params).is_some_and(|id| id == self.handle.id) {
+                    self.pace.hurry();
+                }
+            }
+            // "The progressToken provided in the initial request remains valid throughout the task lifetime."
+            Some(Heard::Notification { method, params: Some(params) }) if method == method::PROGRESS => {
+                if token.is_some_and(|token| meta::is_progress_of(&params, token)) {
+                    self.report.progress(progress_line(&params), params);
+                }
+            }
+            Some(Heard::Notification { .. }) => {}
+            Some(Heard::Missed(_)) => self.pace.hurry(),
+        }
+        None
+    }
+
+    /// A question about the task has failed.
+    fn failed(&mut self, failure: &CallFailure) -> Option<Ending> {
+        match failure {
+            CallFailure::Closed(reason) => Some(lost(&reason.to_string())),
+            CallFailure::Rpc(error) => {
+                let (code, message) = (translate::code_of(error), message_of(error));
+                let is = |known: ErrorCode| code == Some(known.number().into());
+                if is(ErrorCode::InvalidParams) {
+                    let why = format!("The server no longer knows the task it made of this call: {message}");
+                    return Some(failed_with(&why));
+                }
+                if is(ErrorCode::MethodNotFound) {
+                    return Some(failed_with(&format!("The server cannot be asked for its task: {message}")));
+                }
+                self.puzzled(&message)
+            }
+            other => self.puzzled(&other.to_string()),
+        }
+    }
+
+    /// The server has said nothing that makes sense. It is asked again, but not for ever.
+    fn puzzled(&mut self, what: &str) -> Option<Ending> {
+        if self.pace.puzzled() {
+            tracing::debug!(what, "a server does not say how its task stands");
+            return None;
+        }
+        Some(self.given_up(&format!("The server does not say how its task stands: {what}")))
+    }
+
+    /// The task is not followed any more, so it must not go on.
+    fn given_up(&self, why: &str) -> Ending {
+        self.line.let_go_of(&self.handle.id);
+        failed_with(why)
+    }
+}
+
+/// A result of the task, in place of the one that the call itself would have had.
+fn finished(result: Payload) -> Ending {
+    match ended(meta::without(meta::RELATED_TASK, result)) {
+        // The call is not made again, whatever a task answers.
+        Ending::Asked { .. } => failed_with("The server's task ended with a question"),
+        Ending::Finished(Outcome::Result { body, .. })
+            if hosted::created(Dialect::D2025_11_25, &body).is_some() =>
+        {
+            failed_with("The server's task ended with another task")
+        }
+        ending => ending,
+    }
+}
+
+fn lost(reason: &str) -> Ending {
+    Ending::Lost { message: format!("The connection to the server was lost: {reason}") }
+}
