@@ -39,6 +39,7 @@ impl Config {
         set(out, "allowed_hosts", list(&settings.allowed_hosts))?;
         set(out, "allowed_origins", list(&settings.allowed_origins))?;
         set(out, "max_message", text(format_size(settings.max_message)))?;
+        set(out, "max_result", text(format_size(settings.node.max_result)))?;
         set(out, "keep_alive", text(format_duration(settings.keep_alive)))?;
         set(out, "session_idle", text(format_duration(settings.session_idle)))?;
         let streams = &settings.streams;

@@ -11,9 +11,9 @@ use tokio_postgres::Row;
 use super::reader::Params;
 use super::row::{self, Bodies, Cell};
 use super::text::kept;
-use super::write::Job;
-use super::{PostgresStore, listen};
-use crate::store::{Heard, Node, Page, Store, StoreError, Stored};
+use super::write::{self, Job};
+use super::{PostgresStore, dump, listen, on};
+use crate::store::{DUMP_SIZE, Heard, Kept, Node, Page, Store, StoreError, Stored};
 use crate::{Clock, Feed};
 
 impl Store for PostgresStore {
@@ -112,6 +112,31 @@ impl Store for PostgresStore {
             }
             Ok(events)
         })
+    }
+
+    fn dump(&self, after: Option<i64>, limit: usize) -> Stored<Vec<Kept>> {
+        let longest = i64::try_from(DUMP_SIZE).unwrap_or(i64::MAX);
+        let params: Params =
+            vec![Box::new(after.unwrap_or(0)), Box::new(sql_limit(limit)), Box::new(longest)];
+        let tasks = self.read(include_str!("queries/task_dump.sql"), params, |rows| {
+            rows.iter().map(dump::task).collect::<Result<Vec<_>, _>>()
+        });
+        if after.is_some() {
+            return tasks;
+        }
+        let secrets = self.read(include_str!("queries/secret_list.sql"), Vec::new(), |rows| {
+            rows.iter().map(dump::secret).collect::<Result<Vec<_>, _>>()
+        });
+        Box::pin(async move {
+            let mut all = secrets.await?;
+            all.extend(tasks.await?);
+            Ok(all)
+        })
+    }
+
+    fn load(&self, kept: Vec<Kept>) -> Stored<()> {
+        let connector = self.0.connector.clone();
+        Box::pin(on(&self.0.thread, async move { write::load(&connector, &kept).await }))
     }
 
     fn secret(&self, name: &str) -> Stored<[u8; 32]> {

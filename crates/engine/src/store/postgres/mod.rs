@@ -11,6 +11,7 @@ mod asking;
 mod backoff;
 mod clock;
 mod connect;
+mod dump;
 mod fault;
 mod listen;
 mod migrate;

@@ -9,9 +9,11 @@ mod columns;
 mod fate;
 mod job;
 mod lane;
+mod load;
 mod plan;
 mod session;
 mod transaction;
 
 pub(super) use job::{Job, Written};
 pub(super) use lane::Lane;
+pub(super) use load::load;
