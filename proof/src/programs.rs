@@ -28,6 +28,8 @@ fn build() -> PathBuf {
         "conformance",
         "--example",
         "resume",
+        "--example",
+        "steps",
     ]);
     target().join("release")
 }

@@ -1,7 +1,7 @@
 //! An MCP server whose tools leave traces: `effect-server FOLDER NODE session|modern|command`.
 //!
 //! Every tool notes its effects in FOLDER (see `effects.rs`), then works for `millis`, and for as long as `hold` names a file
-//! in FOLDER that does not exist; its result names the effect. Every answer that is out is written to FOLDER/answered, every
+//! in FOLDER that does not exist, nor does the one with `-NODE` behind its name; its result names the effect. Every answer that is out is written to FOLDER/answered, every
 //! cancelling of a call to FOLDER/cancelled. With `session` it speaks 2025-11-25, with `modern` 2026-07-28,
 //! where the tools named `ask…` end their call to ask and are called again with the answer. It ends with its stdin.
 //! With `command` it is no server, but does one call whose arguments are its stdin.
@@ -157,7 +157,8 @@ impl Server {
     fn work(&self, arguments: &Value) {
         std::thread::sleep(Duration::from_millis(arguments["millis"].as_u64().unwrap_or(0)));
         let Some(gate) = arguments["hold"].as_str() else { return };
-        while !self.folder.join(gate).exists() {
+        let ours = format!("{gate}-{}", self.node);
+        while ![gate, &ours].iter().any(|gate| self.folder.join(gate).exists()) {
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,5 +1,6 @@
 //! The proof: the real programs against real peers, killed and started again. `./test` runs it all.
 
+mod checkpoints;
 mod clients;
 mod commands;
 mod commits;

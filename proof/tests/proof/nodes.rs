@@ -216,9 +216,7 @@ fn a_frozen_node_is_refused_when_it_wakes_up() {
         cluster.tell_proxy();
         cluster.go_on(100, Duration::ZERO);
     });
-    is_there_again(&cluster, "a");
-    cluster.site.open("open");
-    println!("{}", cluster.close().summary());
+    is_refused(cluster, &again);
 }
 
 /// Issue 4, Proof: a node is cut off from the database, though clients reach it. It acknowledges nothing, what it carried
@@ -242,9 +240,7 @@ fn a_node_that_is_cut_off_is_refused_when_it_is_back() {
         way.set(Passage::Open);
         cluster.go_on(100, Duration::ZERO);
     });
-    is_there_again(&cluster, "a");
-    cluster.site.open("open");
-    println!("{}", cluster.close().summary());
+    is_refused(cluster, &again);
 }
 
 /// Two tasks that this node carries, and whose work waits.
@@ -270,6 +266,31 @@ fn is_taken_over(cluster: &Cluster, live: &str, again: &str) {
         (effects.iter().filter(|effect| effect.label == "work_repeatable").count() == 2).then_some(())
     });
     println!("taken over after {:?}, with a lease of {LEASE:?}", begun.elapsed());
+    // What node `a` carried ends now, and it has outcomes to tell that are no longer its own to tell.
+    cluster.site.open("open-a");
+    wait::until("the ends of the old attempts", || {
+        let answered = std::fs::read_to_string(cluster.site.path().join("answered")).unwrap_or_default();
+        let held = answered.lines().filter(|label| ["work_live", "work_repeatable"].contains(label));
+        (held.count() == 2).then_some(())
+    });
+}
+
+/// Node `a` is back and at work again, and nobody has listened to what it had to say of its old work: that is still under
+/// way on node `b`, and ends with what it comes to there.
+fn is_refused(cluster: Cluster, again: &str) {
+    is_there_again(&cluster, "a");
+    let rows = cluster.site.store.read().tasks;
+    assert_eq!(rows.iter().find(|row| row.id == again).map(|row| row.status), Some(1));
+    cluster.site.open("open");
+    let closed = cluster.close();
+    let result = closed.evidence.entries.iter().find_map(|entry| match &entry.fact {
+        Fact::Told { task, text: Some(text), .. } if task == again => Some(text.clone()),
+        _ => None,
+    });
+    let result = result.expect("a result");
+    let by = closed.evidence.effects.iter().find(|effect| result.ends_with(&format!(" by {}", effect.nonce)));
+    assert_eq!(by.map(|effect| effect.node.as_str()), Some("b"));
+    println!("{}", closed.summary());
 }
 
 /// The node takes on new work and brings it to its end.

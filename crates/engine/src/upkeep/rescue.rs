@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use futures_util::{StreamExt, stream};
 use taskgate_task::Task;
 
@@ -6,6 +8,8 @@ use crate::{Engine, EngineError, StoreError};
 
 /// How many tasks one pass takes.
 const BATCH: usize = 256;
+/// How often what could not be settled at the start is tried again.
+const SETTLE_AGAIN: Duration = Duration::from_secs(2);
 
 impl Engine {
     /// Joins the store and gives every task that a dead process left unfinished its one decision: carried on with its
@@ -17,7 +21,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`EngineError::Store`] if the store cannot be read or written.
+    /// [`EngineError::Store`] if the store cannot be read, or this process cannot join it. Decisions that cannot be written
+    /// are made later.
     pub async fn rescue(&self) -> Result<usize, EngineError> {
         self.join().await?;
         let mut count = 0;
@@ -27,7 +32,12 @@ impl Engine {
                 break;
             }
             count += orphans.len();
-            self.adopt(orphans).await?;
+            if let Err(error) = self.adopt(orphans).await {
+                // The disk may be full. What is there can be served all the same, and the decisions wait.
+                tracing::error!(%error, "cannot settle all tasks of an earlier process; trying again");
+                tokio::spawn(self.every(SETTLE_AGAIN, |engine| async move { engine.take_over().await }));
+                break;
+            }
         }
         self.try_begin_ready().await?;
         Ok(count)
