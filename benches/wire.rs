@@ -34,6 +34,7 @@ fn finished() -> Task {
         lifetime: Lifetime::grant(&LifetimePolicy::default(), None, NOW),
         poll_interval: Duration::from_secs(1),
         status_message: None,
+        checkpoint: None,
         created_at: NOW,
     });
     let body =

@@ -35,6 +35,11 @@ impl Http {
         Http { address, connection: None }
     }
 
+    /// Gets what is at a path.
+    pub fn get(&mut self, path: &str) -> io::Result<Response> {
+        self.exchange(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address))
+    }
+
     /// Posts a JSON body to `/mcp` and reads the whole answer. A failure may have come before or after the server acted.
     pub fn post(&mut self, headers: &[(&str, &str)], body: &str) -> io::Result<Response> {
         let mut request = format!(
@@ -47,6 +52,10 @@ impl Http {
         }
         request.push_str("\r\n");
         request.push_str(body);
+        self.exchange(&request)
+    }
+
+    fn exchange(&mut self, request: &str) -> io::Result<Response> {
         let mut connection = match self.connection.take() {
             Some(open) => open,
             None => connect(self.address)?,

@@ -16,16 +16,32 @@ fn release() -> &'static Path {
 }
 
 fn build() -> PathBuf {
+    cargo_build(&[
+        "--release",
+        "-p",
+        "taskgate",
+        "-p",
+        "taskgate-gateway",
+        "--bin",
+        "taskgate",
+        "--example",
+        "conformance",
+    ]);
+    target().join("release")
+}
+
+/// The folder that this test was built in.
+fn target() -> PathBuf {
     let this = std::env::current_exe().expect("the path of this test");
     // target/debug/deps/proof-…
-    let target = this.ancestors().nth(3).expect("a test lies in a target folder");
+    this.ancestors().nth(3).expect("a test lies in a target folder").to_owned()
+}
+
+fn cargo_build(what: &[&str]) {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(repository()).args(["build", "--release", "--quiet", "--target-dir"]).arg(target);
-    cargo.args(["-p", "taskgate", "-p", "taskgate-gateway", "--bin", "taskgate"]);
-    cargo.args(["--example", "conformance", "--example", "resume"]);
-    let built = cargo.status().expect("cargo can be run");
+    cargo.current_dir(repository()).args(["build", "--quiet", "--target-dir"]).arg(target());
+    let built = cargo.args(what).status().expect("cargo can be run");
     assert!(built.success(), "the programs under test do not build");
-    target.join("release")
 }
 
 fn existing(path: PathBuf) -> PathBuf {
@@ -41,6 +57,12 @@ pub fn taskgate() -> PathBuf {
 /// An example of the gateway.
 pub fn example(name: &str) -> PathBuf {
     existing(release().join("examples").join(name))
+}
+
+/// An example of the gateway that need not be fast, built as the tests are: with all of them it is there already.
+pub fn plain_example(name: &str) -> PathBuf {
+    cargo_build(&["--workspace", "--example", name]);
+    existing(target().join("debug/examples").join(name))
 }
 
 /// The root of the repository.

@@ -32,6 +32,9 @@ pub enum Command {
     Wrap(Wrap),
     /// Say whether a configuration file is valid, and show every problem at its line.
     Check(Check),
+    /// Run the command of one attempt: started by taskgate itself, for commands that outlive it.
+    #[command(hide = true)]
+    Supervise(Supervise),
 }
 
 /// `taskgate serve`.
@@ -43,8 +46,9 @@ pub struct Serve {
     /// The address to listen on, instead of the configured one.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Where tasks are kept, instead of the configured place: a path, sqlite:PATH or memory.
-    #[arg(long, value_name = "PLACE", value_parser = store_place)]
+    /// Where tasks are kept, instead of the configured place: a path, sqlite:PATH, postgres://… or memory.
+    // A URL may hold a password, which others on the machine could read off the command line.
+    #[arg(long, value_name = "PLACE", value_parser = store_place, env = "TASKGATE_STORE", hide_env_values = true)]
     pub store: Option<StorePlace>,
     /// Treat all callers as one and the same user, who can list all tasks. For loopback addresses only.
     #[arg(long)]
@@ -84,6 +88,13 @@ pub struct Check {
     /// Print the file with every default filled in, and the values of variables hidden.
     #[arg(long)]
     pub print: bool,
+}
+
+/// `taskgate supervise`.
+#[derive(Debug, clap::Args)]
+pub struct Supervise {
+    /// The attempt's directory.
+    pub dir: PathBuf,
 }
 
 /// The mode of a single tool.
@@ -145,6 +156,33 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_names_every_option() {
+        let read = |page: &str| {
+            let file = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(file).expect("the page")
+        };
+        let pages = read("config.md") + &read("operations.md");
+        for (name, pages) in [("serve", pages.clone()), ("check", pages), ("wrap", read("wrap.md"))] {
+            let command = Args::command();
+            let command = command.find_subcommand(name).expect("the command");
+            for option in command.get_arguments().filter_map(|argument| argument.get_long()) {
+                let said = pages.contains(&format!("--{option}`")) || pages.contains(&format!("--{option} "));
+                assert!(said, "no page tells of --{option} of taskgate {name}");
+            }
+        }
+        for line in exit_code::HELP.lines().skip(1) {
+            let (_, meaning) = line.trim().split_once("  ").expect("a code and what it means");
+            assert!(read("operations.md").contains(meaning.trim()), "{line}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_told_of_what_is_not_for_people() {
+        let help = Args::command().render_long_help().to_string();
+        assert!(help.contains("serve") && !help.contains("supervise"), "{help}");
+    }
+
+    #[test]
     fn what_follows_the_dashes_belongs_to_the_wrapped_command() {
         let parsed =
             wrap(&["--inline-for", "500ms", "--tool", "a=b=never", "--", "npx", "-y", "--tasks", "x"]);
@@ -171,7 +209,7 @@ mod tests {
             &["--name", "a b", "--", "x"],
             &["--tool", "always", "--", "x"],
             &["--tool", "=always", "--", "x"],
-            &["--store", "postgres://x", "--", "x"],
+            &["--store", "mysql://x", "--", "x"],
         ] {
             let error = wrap(words).expect_err("is refused");
             assert_eq!(error.exit_code(), i32::from(exit_code::ExitCode::Invalid.number()), "{words:?}");

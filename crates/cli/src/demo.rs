@@ -1,15 +1,17 @@
 //! The demo server: an ordinary MCP server that has never heard of tasks.
 //!
 //! It is here so that a first try of taskgate needs nothing else. One of its tools is slow, one asks a question, one
-//! fails and one is instant, which is all it takes to see what becomes a task and what does not.
+//! fails and logs why, and one is instant, which is all it takes to see what becomes a task and what does not.
+#![expect(deprecated, reason = "logging is deprecated, but today's servers still do it")]
 
 use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, ElicitRequest,
     ElicitRequestParams, Implementation, InputRequest, InputRequests, InputRequiredResult, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ServerCapabilities,
-    ServerConfig, ServerRequest, Tool, ToolAnnotations, object,
+    ListToolsResult, LoggingLevel, LoggingMessageNotificationParam, PaginatedRequestParams,
+    ProgressNotificationParam, ProtocolVersion, ServerCapabilities, ServerConfig, ServerRequest,
+    SetLevelRequestParams, Tool, ToolAnnotations, object,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ErrorData as McpError, ServerHandler};
@@ -17,6 +19,9 @@ use serde_json::{Value, json};
 
 /// The key of the one question, in the generation that answers a call with its questions.
 const QUESTION: &str = "time";
+
+/// What this server wants back with the answer, for whoever tries it to see how such a state travels.
+const ASKED: &str = "asked for the time";
 
 /// The longest a report takes, in seconds.
 const LONGEST_REPORT: u64 = 3600;
@@ -27,7 +32,7 @@ pub struct Demo;
 
 impl ServerHandler for Demo {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(ServerCapabilities::builder().enable_logging().enable_tools().build())
             .with_server_info(Implementation::new("taskgate-demo", env!("CARGO_PKG_VERSION")))
             .with_instructions(
                 "Tools to try out taskgate: a slow one, one that asks, one that fails, an instant one.",
@@ -44,6 +49,15 @@ impl ServerHandler for Demo {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, McpError> {
         Ok(ListToolsResult::with_all_items(tools()))
+    }
+
+    async fn set_level(
+        &self,
+        _request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), McpError> {
+        // There is but one message, and it is an error.
+        Ok(())
     }
 
     async fn call_tool(
@@ -81,7 +95,7 @@ fn tools() -> Vec<Tool> {
         )
         .with_annotations(harmless()),
         tool("book_table", "Books a table at a restaurant. Asks for the time.", guests, &["guests"]),
-        tool("always_fails", "Fails after a second.", json!({}), &[]),
+        tool("always_fails", "Logs an error and fails after a second.", json!({}), &[]),
         tool("add", "Adds two numbers, at once.", numbers, &["a", "b"]).with_annotations(harmless()),
     ]
 }
@@ -96,6 +110,10 @@ async fn answer(
         "slow_report" => slow_report(arguments, context).await,
         "book_table" => book_table(arguments, request, context).await,
         "always_fails" => {
+            let said =
+                LoggingMessageNotificationParam::new(LoggingLevel::Error, json!("Nothing works today."));
+            // taskgate passes it on to those who want such messages.
+            let _ = context.peer.notify_logging_message(said).await;
             tokio::time::sleep(Duration::from_secs(1)).await;
             Ok(CallToolResult::error(vec![ContentBlock::text("It did not work, as always.")]).into())
         }
@@ -180,7 +198,7 @@ async fn ask(guests: u64, context: &RequestContext<RoleServer>) -> Result<Asked,
     if version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str()) {
         let question = InputRequest::Elicitation(ElicitRequest::new(form));
         let questions = InputRequests::from([(QUESTION.to_owned(), question)]);
-        return Ok(Asked::Later(InputRequiredResult::new(Some(questions), None)));
+        return Ok(Asked::Later(InputRequiredResult::new(Some(questions), Some(ASKED.to_owned()))));
     }
     let question = ServerRequest::ElicitRequest(ElicitRequest::new(form));
     let answer = context.peer.send_request(question).await.map_err(|error| failed(&error))?;

@@ -35,8 +35,12 @@ fn main() -> std::process::ExitCode {
 }
 
 fn run(args: Args) -> Result<(), Failure> {
-    logging::start()?;
+    // A supervisor has its command's environment, which says nothing of our logs.
+    if !matches!(args.command, Command::Supervise(_)) {
+        logging::start()?;
+    }
     match args.command {
+        Command::Supervise(supervise) => commands::supervise::run(&supervise),
         Command::Check(check) => commands::check::run(&check),
         Command::Serve(serve) => block_on(async |shutdown| commands::serve::run(serve, shutdown).await),
         Command::Wrap(wrap) => block_on(async |shutdown| commands::wrap::run(wrap, shutdown).await),

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use etcetera::BaseStrategy;
-use taskgate_gateway::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, StorePlace};
+use taskgate_gateway::{
+    Commands, DatabaseUrl, Launcher, MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, StorePlace,
+};
 
+use crate::commands::supervise;
 use crate::exit_code::{ExitCode, Failure};
 
 /// How many wraps of one command can run at the same time. Each has a file of its own.
@@ -32,8 +35,8 @@ pub fn wrap_place(name: Option<&str>, command: &[String]) -> Result<StorePlace, 
 }
 
 /// Opens the store.
-pub fn open(place: &StorePlace) -> Result<Arc<dyn Store>, Failure> {
-    try_open(place).map_err(unavailable)
+pub async fn open(place: &StorePlace) -> Result<Arc<dyn Store>, Failure> {
+    try_open(place).await.map_err(unavailable)
 }
 
 /// Opens the store or, if another process keeps it, the first sibling of its file that is free. Says which it was.
@@ -41,10 +44,10 @@ pub fn open(place: &StorePlace) -> Result<Arc<dyn Store>, Failure> {
 /// A desktop host starts its servers without being asked, and often twice: it could do nothing about a refusal.
 pub async fn open_or_sibling(place: StorePlace) -> Result<(Arc<dyn Store>, StorePlace), Failure> {
     let until = Instant::now() + HANDOVER;
-    let mut opened = try_open(&place);
+    let mut opened = try_open(&place).await;
     while opened.as_ref().err().is_some_and(is_locked) && Instant::now() < until {
         tokio::time::sleep(LOOK_AGAIN).await;
-        opened = try_open(&place);
+        opened = try_open(&place).await;
     }
     let mut candidate = place.clone();
     let mut number = 2;
@@ -55,7 +58,7 @@ pub async fn open_or_sibling(place: StorePlace) -> Result<(Arc<dyn Store>, Store
                 let next = sibling(path, number);
                 tracing::warn!("{error}; trying {} instead", next.display());
                 candidate = StorePlace::Sqlite(next);
-                opened = try_open(&candidate);
+                opened = try_open(&candidate).await;
                 number += 1;
             }
             (Err(error), _) => return Err(unavailable(error)),
@@ -63,19 +66,50 @@ pub async fn open_or_sibling(place: StorePlace) -> Result<(Arc<dyn Store>, Store
     }
 }
 
+/// Where commands run that outlive this program: beside a file, and like it one program's alone; for a database in the state
+/// directory, where the nodes of this machine find what one of them has left. `None` if the store does not outlive the
+/// program either.
+pub fn commands(place: &StorePlace) -> Option<Commands> {
+    let work = match place {
+        StorePlace::Sqlite(path) => {
+            let mut work = path.clone().into_os_string();
+            work.push(".work");
+            work.into()
+        }
+        StorePlace::Postgres(url) => {
+            state_dir().ok()?.join(format!("nodes-{:016x}.work", fingerprint(&[&url.to_string()])))
+        }
+        StorePlace::Memory => return None,
+    };
+    Some(Commands { work, launcher: Launcher::this_program(&supervise::WORDS) })
+}
+
 /// The store's place for a message.
 pub fn shown(place: &StorePlace) -> String {
     match place {
         StorePlace::Sqlite(path) => path.display().to_string(),
+        StorePlace::Postgres(url) => url.to_string(),
         StorePlace::Memory => "memory".to_owned(),
     }
 }
 
-fn try_open(place: &StorePlace) -> Result<Arc<dyn Store>, StoreError> {
+async fn try_open(place: &StorePlace) -> Result<Arc<dyn Store>, StoreError> {
     Ok(match place {
         StorePlace::Sqlite(path) => Arc::new(SqliteStore::open(SqliteOptions::new(path))?),
+        StorePlace::Postgres(url) => connect(url).await?,
         StorePlace::Memory => Arc::new(MemoryStore::new()),
     })
+}
+
+#[cfg(feature = "postgres")]
+async fn connect(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
+    let options = taskgate_gateway::PostgresOptions::new(url.as_str());
+    Ok(Arc::new(taskgate_gateway::PostgresStore::connect(options).await?))
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn connect(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
+    Err(StoreError::Failed(format!("{url}: this taskgate was built without its feature `postgres`")))
 }
 
 fn unavailable(error: StoreError) -> Failure {
@@ -123,7 +157,7 @@ mod tests {
     async fn a_wrap_waits_for_the_one_before_it() {
         let directory = tempfile::tempdir().expect("directory");
         let place = StorePlace::Sqlite(directory.path().join("wrap.db"));
-        let before = open(&place).expect("first");
+        let before = open(&place).await.expect("first");
         let ending = async {
             tokio::time::sleep(Duration::from_millis(300)).await;
             drop(before);
@@ -147,12 +181,12 @@ mod tests {
         assert_eq!(at, place);
     }
 
-    #[test]
-    fn a_server_refuses_a_store_that_another_has() {
+    #[tokio::test]
+    async fn a_server_refuses_a_store_that_another_has() {
         let directory = tempfile::tempdir().expect("directory");
         let place = StorePlace::Sqlite(directory.path().join("taskgate.db"));
-        let _held = open(&place).expect("first");
-        let failure = open(&place).err().expect("is refused");
+        let _held = open(&place).await.expect("first");
+        let failure = open(&place).await.err().expect("is refused");
         assert_eq!(failure.code, ExitCode::StoreUnavailable);
         assert!(failure.message.contains("--store"), "{}", failure.message);
     }

@@ -105,6 +105,11 @@ impl Engine {
         &self.0.store
     }
 
+    /// Whether there can be other nodes on its store.
+    pub fn is_shared(&self) -> bool {
+        self.0.is_shared
+    }
+
     /// Now, by the engine's clock.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()

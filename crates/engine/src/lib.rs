@@ -19,6 +19,8 @@ pub use error::EngineError;
 pub use feed::{Feed, Following, News};
 pub use ops::{Submitted, Watch};
 pub use store::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, Stored};
+#[cfg(feature = "postgres")]
+pub use store::{PostgresOptions, PostgresStore};
 pub use work::{
     AnswerTo, Answered, Ending, InlineCall, InlineEvent, Launch, NotStopped, Report, Runner, Work,
     sleep_until,

@@ -6,7 +6,7 @@ use taskgate_engine::{Engine, EngineError, MemoryStore, Store, StoreError};
 use crate::gateway::Gateway;
 use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
 use crate::route::States;
-use crate::upstream::{McpRunner, Upstream};
+use crate::upstream::{Commands, Upstream, Yard};
 
 /// Puts a gateway together.
 #[derive(Default)]
@@ -14,6 +14,7 @@ pub struct GatewayBuilder {
     upstreams: Vec<UpstreamSpec>,
     store: Option<Arc<dyn Store>>,
     settings: Settings,
+    commands: Option<Commands>,
     default_policy: Option<ToolPolicy>,
     tools: HashMap<String, ToolPolicy>,
 }
@@ -24,6 +25,12 @@ pub enum BuildError {
     /// Two upstreams have the same name; stored tasks name their upstream, so names must be unique.
     #[error("two upstreams are named {0:?}")]
     DuplicateUpstream(String),
+    /// A command outlives this process, and nobody has said where its next one finds it.
+    #[error("the upstream {0:?} is a command, and there is no place for commands")]
+    NoPlace(String),
+    /// The place for commands cannot be used.
+    #[error("the place for commands: {0}")]
+    Place(#[from] taskgate_detached::DetachedError),
     /// There is nothing to stand in front of.
     #[error("there is no upstream")]
     NoUpstream,
@@ -83,6 +90,13 @@ impl GatewayBuilder {
         self
     }
 
+    /// Where commands run that are tools, and how their supervisors are started. Upstreams of that kind need it.
+    #[must_use]
+    pub fn commands(mut self, commands: Commands) -> Self {
+        self.commands = Some(commands);
+        self
+    }
+
     /// All callers are one known user, `local`. For loopback servers only.
     #[must_use]
     pub fn single_user(mut self, on: bool) -> Self {
@@ -112,6 +126,7 @@ impl GatewayBuilder {
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let engine = Engine::new(store, self.settings.node.clone())?;
         let states = States::new(&engine).await?;
+        let yard = self.commands.map(|commands| Yard::open(commands, engine.is_shared())).transpose()?;
         let mut upstreams: Vec<Arc<Upstream>> = Vec::new();
         for mut spec in self.upstreams {
             if upstreams.iter().any(|upstream| upstream.name() == spec.name) {
@@ -121,17 +136,23 @@ impl GatewayBuilder {
                 spec.policy = policy.clone();
             }
             spec.tools.extend(self.tools.clone());
-            upstreams.push(Upstream::start(spec));
+            if matches!(spec.kind, UpstreamKind::Command(_)) && yard.is_none() {
+                return Err(BuildError::NoPlace(spec.name));
+            }
+            upstreams.push(Upstream::start(spec, yard.as_ref()));
         }
         for upstream in &upstreams {
-            let runner = McpRunner(Arc::downgrade(upstream));
-            engine.add_runner(upstream.name(), Arc::new(runner));
+            engine.add_runner(upstream.name(), upstream.runner());
         }
         let rescued = engine.rescue().await?;
         if rescued > 0 {
             tracing::info!(rescued, "settled tasks that an earlier process left unfinished");
         }
         engine.start_upkeep();
-        Ok(Gateway::new(engine, upstreams, self.settings, states))
+        let gateway = Gateway::new(engine, upstreams, self.settings, states);
+        if let Some(yard) = yard {
+            gateway.keep_tidy(yard);
+        }
+        Ok(gateway)
     }
 }

@@ -12,7 +12,7 @@ use crate::builder::GatewayBuilder;
 use crate::policy::{Settings, ToolPolicy};
 use crate::route::{Levels, Parked, States};
 use crate::server::Sessions;
-use crate::upstream::{Catalog, Known, McpRunner, Request, Upstream};
+use crate::upstream::{Catalog, Known, McpRunner, Request, Upstream, Yard};
 
 /// The gateway: upstreams, engine and the servers in front of them. Cheap to clone.
 #[derive(Clone)]
@@ -35,6 +35,9 @@ pub(crate) struct Inner {
 
 /// How long answers that are ready at the end of a drain have to leave.
 pub(crate) const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(250);
+
+/// How often to look which commands can be cleared away.
+const TIDY_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Where a request goes: to a tool of an upstream, or just to an upstream.
 pub(crate) struct Target {
@@ -141,6 +144,23 @@ impl Gateway {
         });
     }
 
+    /// Clears away commands that nobody wants any more, until the shutdown begins.
+    pub(crate) fn keep_tidy(&self, yard: Arc<Yard>) {
+        let inner = Arc::downgrade(&self.0);
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(TIDY_EVERY);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                let Some(engine) = inner.upgrade().map(|inner| inner.engine.clone()) else { return };
+                if engine.is_draining() {
+                    return;
+                }
+                yard.tidy(&engine).await;
+            }
+        });
+    }
+
     /// The name under which a caller sees a tool or a prompt, if it is not the upstream's own: with the configured prefix, or
     /// with the upstream's name where another upstream has the same name.
     pub(crate) fn public_name(&self, kind: ListKind, upstream: &Upstream, own: &str) -> Option<String> {
@@ -212,7 +232,9 @@ impl Gateway {
         request: &Request,
     ) -> Result<Launch, RpcError> {
         let work = Payload::from_value(request).map_err(|error| RpcError::internal(error.to_string()))?;
+        let is_command = target.tool.is_some() && target.upstream.is_command();
         let class = match target.policy.class {
+            _ if is_command => WorkClass::External,
             Some(class) => class,
             None if request.task_ttl.is_some() => WorkClass::Resumable,
             None if target.tool.as_ref().is_some_and(|tool| tool.repeatable) => WorkClass::Repeatable,
@@ -221,7 +243,12 @@ impl Gateway {
         Ok(Launch {
             owner,
             runner: target.upstream.name().to_owned(),
-            with: Arc::new(McpRunner(Arc::downgrade(&target.upstream))),
+            // What is no call of its tool, a command does not know: the words that list it say so.
+            with: if is_command {
+                target.upstream.runner()
+            } else {
+                Arc::new(McpRunner(Arc::downgrade(&target.upstream)))
+            },
             work,
             class,
             max_attempts: target.policy.max_attempts,

@@ -31,14 +31,16 @@ pub use builder::{BuildError, GatewayBuilder};
 pub use config::*;
 pub use gateway::Gateway;
 pub use policy::{
-    Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy, UpstreamKind, UpstreamSpec,
-    UpstreamTasks,
+    DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy, UpstreamKind,
+    UpstreamSpec, UpstreamTasks,
 };
 pub use taskgate_client::transport::stdio::StdioCommand;
-pub use taskgate_engine::{Engine, MemoryStore, SqliteOptions, SqliteStore, Store, StoreError};
+pub use taskgate_detached::Launcher;
+pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, SqliteStore, Store, StoreError};
+#[cfg(feature = "postgres")]
+pub use taskgate_engine::{PostgresOptions, PostgresStore};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};
-pub use upstream::State as UpstreamState;
-pub use upstream::{Checkpoint, NotSaved};
+pub use upstream::{Checkpoint, CommandTool, Commands, NotSaved, State as UpstreamState};
 
 /// An rmcp `ServerHandler` in this program as an upstream, over an in-memory transport and without any change to it.
 pub fn in_process<H: rmcp::ServerHandler>(handler: H) -> UpstreamKind {

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,8 @@ use taskgate_client::transport::Link;
 use taskgate_client::transport::stdio::StdioCommand;
 use taskgate_engine::NodeSettings;
 use taskgate_task::{LifetimePolicy, WorkClass};
+
+use crate::upstream::CommandTool;
 
 /// When a call of a tool becomes a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,6 +77,8 @@ pub enum UpstreamKind {
     Process(StdioCommand),
     /// A server in this program; called once for each connection.
     InProcess(Arc<dyn Fn() -> Link + Send + Sync>),
+    /// A command that is a tool. It outlives this process.
+    Command(CommandTool),
 }
 
 /// Which protocol generation is spoken with an upstream.
@@ -221,11 +226,49 @@ impl Default for StreamSettings {
     }
 }
 
+/// The URL of a database. Shown, in whatever way, it is without its password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseUrl(String);
+
+impl DatabaseUrl {
+    /// This URL.
+    pub fn new(url: impl Into<String>) -> Self {
+        DatabaseUrl(url.into())
+    }
+
+    /// The whole URL.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What may follow the question mark includes passwords as well.
+        let place = self.0.split_once('?').map_or(self.0.as_str(), |(place, _)| place);
+        match (place.split_once("://"), place.rsplit_once('@')) {
+            (Some((scheme, _)), Some((user, host))) => {
+                let user = user.trim_start_matches(scheme).trim_start_matches("://");
+                write!(f, "{scheme}://{}@{host}", user.split_once(':').map_or(user, |(user, _)| user))
+            }
+            _ => f.write_str(place),
+        }
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DatabaseUrl({self})")
+    }
+}
+
 /// Where tasks are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StorePlace {
     /// A SQLite file.
     Sqlite(PathBuf),
+    /// A Postgres database, which several nodes can share.
+    Postgres(DatabaseUrl),
     /// Memory: gone with the process.
     Memory,
 }

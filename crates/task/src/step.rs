@@ -254,6 +254,8 @@ impl Task {
                 let task = &mut change.task;
                 task.status_message = Some(message);
                 task.carrier = Carrier::Ready(now.after(pause));
+                // Nothing was done, so it does not count.
+                task.attempts = self.attempts.saturating_sub(u32::from(self.class != WorkClass::External));
                 task.inputs.close(|_| true);
                 change.moved(self, Status::Working, Who::Receiver, now, "put back".to_owned());
             }

@@ -29,6 +29,8 @@ pub struct NewTask {
     pub poll_interval: Duration,
     /// A first status message.
     pub status_message: Option<String>,
+    /// What the work has put down already. It is in the first commit, so that no crash parts the task from its work.
+    pub checkpoint: Option<Payload>,
     /// When.
     pub created_at: Timestamp,
 }
@@ -110,7 +112,7 @@ impl Task {
             carrier: Carrier::Node(new.node),
             attempts: 1,
             max_attempts: new.max_attempts,
-            checkpoint: None,
+            checkpoint: new.checkpoint.clone(),
             inputs: Inputs::default(),
             outcome: None,
             failure: None,

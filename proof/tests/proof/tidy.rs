@@ -10,27 +10,31 @@ use taskgate_proof::programs::repository;
 const LONGEST: usize = 600;
 
 /// Our crates, and which of our crates each may import. `taskgate-proof` may import anything and nobody imports it.
-const IMPORTS: [(&str, &[&str]); 6] = [
+const IMPORTS: [(&str, &[&str]); 7] = [
     ("task", &[]),
     ("engine", &["task"]),
     ("wire", &["task"]),
     ("client", &["task", "wire"]),
-    ("gateway", &["task", "wire", "engine", "client"]),
-    ("cli", &["gateway", "client"]),
+    ("detached", &[]),
+    ("gateway", &["task", "wire", "engine", "client", "detached"]),
+    ("cli", &["gateway", "client", "detached"]),
 ];
 
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 13] = [
+const HOMES: [(&str, &[&str]); 16] = [
     ("rusqlite", &["engine", "proof:dev"]),
+    ("tokio-postgres", &["engine"]),
+    ("deadpool-postgres", &["engine"]),
     ("axum", &["gateway"]),
     ("rmcp", &["gateway", "cli"]),
     ("reqwest", &["client"]),
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
     ("etcetera", &["cli"]),
-    ("nix", &["client"]),
+    ("nix", &["client", "detached"]),
+    ("signal-hook", &["detached"]),
     ("tracing-subscriber", &["cli", "gateway:dev"]),
     ("tokio", &["engine", "client", "gateway", "cli"]),
     ("getrandom", &["engine", "gateway"]),

@@ -41,6 +41,9 @@ fn summary(config: &Config) -> String {
 fn describe(upstream: &UpstreamConfig) -> String {
     let server = match &upstream.server {
         UpstreamServer::Command(command) => format!("runs {}", command.program),
+        UpstreamServer::Run(tool) => {
+            format!("runs {} for {}", tool.argv.first().map_or("", String::as_str), tool.tool)
+        }
         UpstreamServer::Demo => "is the demo server".to_owned(),
     };
     let tasks = match upstream.policy.tasks {

@@ -2,4 +2,5 @@
 
 pub mod check;
 pub mod serve;
+pub mod supervise;
 pub mod wrap;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use taskgate_gateway::{Config, Gateway, StorePlace, check_single_user, in_process};
+use taskgate_gateway::{Config, Gateway, StorePlace, UpstreamServer, check_single_user, in_process};
 use tokio::net::TcpListener;
 
 use crate::args::Serve;
@@ -21,11 +21,16 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
         Some(place) => place,
         None => store::serve_place()?,
     };
+    has_place_for_commands(&config, &place)?;
     // The address comes before the upstreams: if it is taken, no server has been started in vain.
     let listener =
         TcpListener::bind(config.listen).await.map_err(|error| no_address(config.listen, &error))?;
     let address = listener.local_addr().map_err(|error| no_address(config.listen, &error))?;
-    let mut builder = Gateway::builder().shared_store(store::open(&place)?).settings(config.settings.clone());
+    let mut builder =
+        Gateway::builder().shared_store(store::open(&place).await?).settings(config.settings.clone());
+    if let Some(commands) = store::commands(&place) {
+        builder = builder.commands(commands);
+    }
     for upstream in &config.upstreams {
         builder = builder.add(upstream.spec(|| in_process(Demo)));
     }
@@ -58,6 +63,21 @@ fn configure(args: &Serve) -> Result<Config, Failure> {
         check_single_user(config.listen).map_err(refused)?;
     }
     Ok(config)
+}
+
+/// The configuration is checked for it, too, but the command line may say otherwise.
+fn has_place_for_commands(config: &Config, place: &StorePlace) -> Result<(), Failure> {
+    let command = config.upstreams.iter().find(|upstream| matches!(upstream.server, UpstreamServer::Run(_)));
+    match (command, place) {
+        (Some(upstream), StorePlace::Memory) => Err(Failure::new(
+            ExitCode::Invalid,
+            format!(
+                "the command of the upstream {:?} outlives taskgate, and tasks in memory do not; keep them in a file with --store",
+                upstream.name
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn no_address(listen: SocketAddr, error: &std::io::Error) -> Failure {
@@ -96,6 +116,20 @@ mod tests {
         let failure = configure(&Serve { listen, ..args() }).expect_err("is refused");
         assert_eq!(failure.code, ExitCode::Invalid);
         assert!(failure.message.contains("--config"), "{}", failure.message);
+    }
+
+    #[test]
+    fn a_command_needs_a_store_that_lasts() {
+        let text = "[[upstream]]\nname = \"jobs\"\n[upstream.run]\ntool = \"render\"\ncommand = [\"true\"]\n";
+        let config = Config::parse(text, "taskgate.toml").expect("valid");
+        assert_eq!(has_place_for_commands(&config, &StorePlace::Sqlite("/a.db".into())), Ok(()));
+        let failure = has_place_for_commands(&config, &StorePlace::Memory).expect_err("is refused");
+        assert_eq!(failure.code, ExitCode::Invalid);
+        assert!(
+            failure.message.contains("jobs") && failure.message.contains("--store"),
+            "{}",
+            failure.message
+        );
     }
 
     #[test]

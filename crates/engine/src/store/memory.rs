@@ -229,6 +229,13 @@ impl Store for MemoryStore {
         now(Ok(tables.records(orphans.map(|(_, locator)| locator)).iter().map(without_body).collect()))
     }
 
+    fn carried(&self, node: NodeId, after: i64, limit: usize) -> Stored<Vec<Task>> {
+        let tables = self.tables.lock();
+        let carried = tables.carried.range((Excluded((node, after)), Unbounded));
+        let carried = carried.take_while(|(carrier, _)| *carrier == node).take(limit);
+        now(Ok(tables.records(carried.map(|(_, locator)| locator)).iter().map(without_body).collect()))
+    }
+
     fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>> {
         let versions = ids.into_iter().filter_map(|id| Some((id, self.read(id, |kept| kept.task.version)?)));
         now(Ok(versions.collect()))

@@ -1,7 +1,10 @@
 //! Where tasks are kept. One trait; every implementation passes the same conformance suite.
 
+mod code;
 pub mod conformance;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod sqlite;
 
 use std::sync::Arc;
@@ -16,6 +19,8 @@ use tokio::sync::mpsc;
 use crate::{Clock, Feed, SystemClock};
 
 pub use memory::MemoryStore;
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// Why a store could not do what it was asked.
@@ -113,6 +118,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Records of tasks carried by a node that has not joined, has left or was buried; at most `limit`.
     fn orphans(&self, limit: usize) -> Stored<Vec<Task>>;
+
+    /// Records of tasks that this node carries, with locators above `after`, ascending, at most `limit`.
+    fn carried(&self, node: NodeId, after: i64, limit: usize) -> Stored<Vec<Task>>;
 
     /// The version of each of these tasks that there is, in no order.
     fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>>;

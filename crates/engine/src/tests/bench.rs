@@ -159,6 +159,10 @@ impl Store for Arc<Moody> {
         self.reach(|store| store.orphans(limit))
     }
 
+    fn carried(&self, node: NodeId, after: i64, limit: usize) -> Stored<Vec<Task>> {
+        self.reach(|store| store.carried(node, after, limit))
+    }
+
     fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>> {
         self.reach(|store| store.versions(ids))
     }

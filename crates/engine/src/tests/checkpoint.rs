@@ -21,7 +21,8 @@ async fn resumable_work_goes_on_from_its_last_checkpoint() {
     // Before it is a task, and after.
     run.report.checkpoint(json("1")).await.expect("kept");
     let task = call.become_task(None).await.expect("created");
-    settle().await;
+    // In the very first commit: a crash right after it would begin the work once more.
+    assert_eq!((task.version, &task.checkpoint), (1, &Some(json("1"))));
     assert_eq!(bench.get(&task).await.checkpoint, Some(json("1")));
     run.report.checkpoint(json("{\"n\": 2.0}")).await.expect("kept");
     let mut engine = bench.restarted();
@@ -169,6 +170,33 @@ async fn a_call_that_is_given_up_is_stopped_where_it_goes_on() {
     drop(call);
     settle().await;
     assert_eq!(bench.stops().len(), 2);
+}
+
+/// A call whose task could not be kept, either.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_cannot_become_a_task_is_stopped_where_it_goes_on() {
+    let mut bench = Bench::new();
+    let call = bench.engine.start(bench.launch(), None).expect("started");
+    bench.run().await.report.checkpoint(json("1")).await.expect("kept");
+    bench.store.away.store(true, std::sync::atomic::Ordering::SeqCst);
+    assert!(call.become_task(None).await.is_err());
+    settle().await;
+    assert_eq!(
+        bench.stops().iter().map(|work| work.checkpoint.clone()).collect::<Vec<_>>(),
+        [Some(json("1"))]
+    );
+}
+
+/// What a run has put aside it can clear away when its outcome is stored, and not before.
+#[tokio::test(start_paused = true)]
+async fn a_run_can_see_that_its_outcome_is_stored() {
+    let mut bench = Bench::new();
+    let (_, run) = bench.task(bench.launch()).await;
+    let report = run.report.clone();
+    assert!(!report.is_settled().await.expect("read"));
+    run.end.send(result("{}")).expect("heard");
+    settle().await;
+    assert!(report.is_settled().await.expect("read"));
 }
 
 fn key(digest: u8) -> Option<IdempotencyKey> {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod checkpoint;
+mod interleavings;
 mod nodes;
 
 use std::sync::atomic::Ordering;

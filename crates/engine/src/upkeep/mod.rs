@@ -5,6 +5,7 @@ mod drain;
 mod expire;
 mod hear;
 mod node;
+mod reconcile;
 mod rescue;
 
 use std::future::Future;
@@ -26,6 +27,7 @@ impl Engine {
             engine.expire_due().await;
             engine.begin_ready().await;
         }));
+        loops.spawn(self.reconcile());
         if self.0.is_shared {
             loops.spawn(self.every(EVERY, |engine| async move { engine.take_over().await }));
             // A task of its own: a heartbeat waits for nothing else.

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use taskgate_task::{Carrier, Failure, Loss, Step, Task, TaskId};
 
-use super::{Counted, Report, Runner, Work};
+use super::{Executor, Report, Runner, Work};
 use crate::engine::entropy;
 use crate::{Engine, EngineError, StoreError};
 
@@ -76,8 +76,7 @@ impl Engine {
 
     /// Stops work that goes on although its task has ended, as the node that has taken this up.
     pub(crate) async fn stop_ended(&self, task: Task) {
-        // A shutdown waits for it.
-        let _counted = Counted::new(self);
+        let Some(_stopping) = Executor::stopping(self, task.id) else { return };
         let (id, fence) = (task.id, task.fence);
         let stopped = match (self.runner(&task.runner), self.work_of(&task).await) {
             (Some(runner), Ok(work)) => runner.stop(work).await.map_err(|error| error.to_string()),

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,6 +17,8 @@ use crate::{Engine, EngineError, StoreError};
 pub(crate) struct Executor {
     /// By locator, which is what other nodes tell.
     carried: Mutex<HashMap<i64, Arc<Carried>>>,
+    /// The tasks that have ended and whose work is being stopped where it goes on.
+    stopping: Mutex<HashSet<TaskId>>,
     inline: AtomicUsize,
     changed: Notify,
 }
@@ -28,6 +30,19 @@ impl Counted {
     pub(crate) fn new(engine: &Engine) -> Self {
         engine.0.executor.inline.fetch_add(1, Ordering::AcqRel);
         Counted(engine.clone())
+    }
+}
+
+/// Says that the work of a task that has ended is being stopped, for as long as it exists. A shutdown waits for it.
+pub(crate) struct Stopping {
+    engine: Engine,
+    id: TaskId,
+    _counted: Counted,
+}
+
+impl Drop for Stopping {
+    fn drop(&mut self) {
+        self.engine.0.executor.stopping.lock().remove(&self.id);
     }
 }
 
@@ -117,6 +132,26 @@ impl Executor {
         let carried = self.carried.lock();
         let carried = among.iter().filter_map(|locator| carried.get(locator));
         carried.map(|carried| carried.id).collect()
+    }
+
+    /// Whether the work of this task, which has ended, is being stopped.
+    pub(crate) fn stops(&self, id: &TaskId) -> bool {
+        self.stopping.lock().contains(id)
+    }
+
+    /// Says so for as long as the returned value lives; `None` if it is being stopped already.
+    pub(crate) fn stopping(engine: &Engine, id: TaskId) -> Option<Stopping> {
+        let executor = &engine.0.executor;
+        executor.stopping.lock().insert(id).then(|| Stopping {
+            id,
+            _counted: Counted::new(engine),
+            engine: engine.clone(),
+        })
+    }
+
+    /// Whether this attempt is carried.
+    pub(crate) fn carries(&self, id: &TaskId, fence: u64) -> bool {
+        self.find(id).is_some_and(|carried| carried.fence == fence)
     }
 
     /// Stops everything.
@@ -239,7 +274,7 @@ impl Engine {
         tokio::spawn(async move {
             let leave = Leave { engine: &engine, id, carried: &carried };
             match engine.watch_over(&carried, fence, lifetime, run, report).await {
-                Some(step) => engine.write_end(id, step, leave).await,
+                Some(step) => engine.write_end(id, fence, step, leave).await,
                 None => engine.was_stopped(id, fence).await,
             }
         });
@@ -292,7 +327,7 @@ impl Engine {
         }
     }
 
-    /// The run was stopped because somebody else has moved the task. If it has ended, work that goes on elsewhere is stopped
+    /// The run is over and has no say any more, because somebody else has moved the task. If it has ended, work that goes on elsewhere is stopped
     /// there too.
     async fn was_stopped(&self, id: TaskId, fence: u64) {
         match self.0.store.get(id).await {
@@ -310,8 +345,8 @@ impl Engine {
     }
 
     /// Writes how an attempt ended.
-    async fn write_end(&self, id: TaskId, step: Step, leave: Leave<'_>) {
-        let Some(change) = self.insist(id, step).await else { return };
+    async fn write_end(&self, id: TaskId, fence: u64, step: Step, leave: Leave<'_>) {
+        let Some(change) = self.insist(id, step).await else { return self.was_stopped(id, fence).await };
         drop(leave);
         self.begin_when_ready(&change.task);
         if change.task.status.is_terminal() && change.task.carrier.node().is_some() {

@@ -40,7 +40,7 @@ pub struct InlineCall {
     events: mpsc::UnboundedReceiver<InlineEvent>,
     run: BoxFuture<'static, Ending>,
     counted: Counted,
-    _let_go: LetGo,
+    let_go: LetGo,
     started: Instant,
     waits_for_caller: bool,
 }
@@ -52,9 +52,10 @@ struct LetGo {
     report: Report,
 }
 
-impl Drop for LetGo {
-    fn drop(&mut self) {
-        if let Some(checkpoint) = self.report.put_down()
+impl LetGo {
+    /// Stops what was put down to go on elsewhere, if anything was.
+    fn stop(&self, checkpoint: Option<Payload>) {
+        if let Some(checkpoint) = checkpoint
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let stopping = self.with.stop(Work { checkpoint: Some(checkpoint), ..self.work.clone() });
@@ -64,6 +65,12 @@ impl Drop for LetGo {
                 }
             });
         }
+    }
+}
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.stop(self.report.put_down());
     }
 }
 
@@ -113,6 +120,7 @@ impl Launch {
             lifetime: Lifetime::grant(&self.lifetime, ttl, now),
             poll_interval: self.poll_interval,
             status_message: None,
+            checkpoint: None,
             created_at: now,
         })
     }
@@ -137,7 +145,7 @@ impl Engine {
             events,
             run,
             counted,
-            _let_go: let_go,
+            let_go,
             started: Instant::now(),
             waits_for_caller: false,
         })
@@ -194,7 +202,7 @@ impl InlineCall {
     ///
     /// If the task cannot be kept, the work is stopped.
     pub async fn become_task(self, ttl: Option<Duration>) -> Result<Task, EngineError> {
-        let InlineCall { engine, launch, report, mut events, run, counted, .. } = self;
+        let InlineCall { engine, launch, report, mut events, run, counted, let_go, .. } = self;
         let mut status_message = None;
         let mut asked = Vec::new();
         while let Ok(event) = events.try_recv() {
@@ -206,8 +214,10 @@ impl InlineCall {
         }
         let new = NewTask { status_message, ..launch.task(&engine, ttl)? };
         let (id, lifetime) = (new.id, new.lifetime);
-        let created = engine.0.store.create(new);
-        report.becomes(engine.clone(), id);
+        let (created, checkpoint) = report.becomes(engine.clone(), id, |checkpoint| {
+            let created = engine.0.store.create(NewTask { checkpoint: checkpoint.clone(), ..new });
+            (created, checkpoint)
+        });
         let attempt = engine.carry(id, 1, lifetime, run, report);
         drop(counted);
         for questions in asked {
@@ -221,7 +231,10 @@ impl InlineCall {
                 attempt.keep();
                 Ok(task)
             }
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                let_go.stop(checkpoint);
+                Err(error.into())
+            }
         }
     }
 }

@@ -59,14 +59,36 @@ impl Report {
         Report(Arc::new(Shared { mode: Mutex::new(mode), last_sign, waits: AtomicBool::new(false) }))
     }
 
-    /// From here on everything goes to the task.
-    pub(crate) fn becomes(&self, engine: Engine, id: TaskId) {
+    /// From here on everything goes to the task, which is made with what was put down so far.
+    pub(crate) fn becomes<T>(
+        &self,
+        engine: Engine,
+        id: TaskId,
+        create: impl FnOnce(Option<Payload>) -> T,
+    ) -> T {
         let mut mode = self.0.mode.lock();
-        let task = Mode::Task { engine: engine.clone(), id, fence: 1, told_at: None };
-        if let Mode::Inline { checkpoint: Some(state), .. } = std::mem::replace(&mut *mode, task) {
-            // Enqueued behind the creation. Should that fail, so does this.
-            drop(engine.0.store.apply(id, Step::Checkpoint { fence: 1, state }, engine.now()));
-        }
+        let task = Mode::Task { engine, id, fence: 1, told_at: None };
+        let checkpoint = match std::mem::replace(&mut *mode, task) {
+            Mode::Inline { checkpoint, .. } => checkpoint,
+            Mode::Task { .. } => None,
+        };
+        // Called under the lock: whatever the work says from now on queues up behind it.
+        create(checkpoint)
+    }
+
+    /// Whether it is settled what became of the work: its task has ended or is gone, or its call was never one. To be
+    /// asked when the run has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Store`] if the store cannot be read.
+    pub async fn is_settled(&self) -> Result<bool, EngineError> {
+        let (engine, id) = match &*self.0.mode.lock() {
+            Mode::Inline { .. } => return Ok(true),
+            Mode::Task { engine, id, .. } => (engine.clone(), *id),
+        };
+        let task = engine.0.store.get(id).await?;
+        Ok(task.is_none_or(|task| task.status.is_terminal()))
     }
 
     /// A call that is no task has ended by itself: nothing of it goes on elsewhere.

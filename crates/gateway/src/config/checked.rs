@@ -2,6 +2,7 @@
 
 mod place;
 mod policy;
+mod run;
 mod server;
 mod upstream;
 
@@ -54,9 +55,17 @@ pub(super) struct Surroundings<'a> {
 pub(super) fn check(raw: RawConfig, around: &Surroundings<'_>) -> Config {
     let defaults = policy::check(&raw.defaults, &ToolPolicy::default(), around);
     let listen = server::check_listen(&raw, around);
+    let store = around.parsed(&raw.store, "store", place::ALLOWED, |text| place::store_place(text, around));
+    if store == Some(StorePlace::Memory)
+        && let Some(run) =
+            raw.upstreams.iter().flatten().find_map(|upstream| span_of(&upstream.get_ref().run))
+    {
+        let what = "the command of [upstream.run] outlives taskgate, and tasks in memory do not";
+        around.problems.add_with_help(run, what, "keep tasks in a file: `store = \"PATH\"`");
+    }
     Config {
         listen,
-        store: around.parsed(&raw.store, "store", place::ALLOWED, |text| place::store_place(text, around)),
+        store,
         settings: server::check(&raw, listen, around),
         upstreams: upstream::check_all(raw.upstreams.as_deref(), &defaults, around),
         defaults,

@@ -8,6 +8,7 @@ mod checked;
 mod duration;
 mod error;
 mod fields;
+mod json;
 pub mod limits;
 mod nearest;
 mod print;

@@ -3,13 +3,13 @@
 use std::fmt::{self, Display, Write};
 use std::path::Path;
 
-use taskgate_client::transport::stdio::StdioCommand;
 use taskgate_task::WorkClass;
 use toml::Value;
 
 use super::checked::{Config, UpstreamConfig, UpstreamServer};
 use super::duration::{format_duration, format_size};
 use crate::policy::{Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
+use crate::upstream::CommandTool;
 
 /// What is shown instead of the value of a variable, which may be a secret.
 const HIDDEN: &str = "(hidden)";
@@ -30,6 +30,7 @@ impl Config {
         set(out, "path", text(&settings.path))?;
         match &self.store {
             Some(StorePlace::Sqlite(path)) => set(out, "store", text(format!("sqlite:{}", path.display())))?,
+            Some(StorePlace::Postgres(url)) => set(out, "store", text(url))?,
             Some(StorePlace::Memory) => set(out, "store", text("memory"))?,
             None => {}
         }
@@ -57,6 +58,7 @@ impl Config {
         set(out, "store_poll", text(format_duration(settings.node.poll)))?;
         writeln!(out, "\n[defaults]")?;
         write_policy(out, &self.defaults)?;
+        write_after_crash(out, &self.defaults)?;
         self.upstreams.iter().try_for_each(|upstream| write_upstream(out, upstream))
     }
 }
@@ -65,42 +67,75 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
     writeln!(out, "\n[[upstream]]")?;
     set(out, "name", text(&upstream.name))?;
     match &upstream.server {
-        UpstreamServer::Command(command) => write_command(out, command)?,
+        UpstreamServer::Command(command) => {
+            let words: Vec<String> =
+                std::iter::once(&command.program).chain(&command.args).cloned().collect();
+            set(out, "command", list(&words))?;
+            write_process(out, command.cwd.as_deref(), &command.env, command.clear_env)?;
+        }
+        UpstreamServer::Run(tool) => write_process(out, tool.cwd.as_deref(), &tool.env, tool.clear_env)?,
         UpstreamServer::Demo => set(out, "demo", true)?,
     }
     if let Some(prefix) = &upstream.prefix {
         set(out, "prefix", text(prefix))?;
     }
-    let speak = match upstream.speak {
-        Speak::Auto => "auto",
-        Speak::Session => "session",
+    // None of these is a command's.
+    let is_run = matches!(upstream.server, UpstreamServer::Run(_));
+    if !is_run {
+        let speak = match upstream.speak {
+            Speak::Auto => "auto",
+            Speak::Session => "session",
+        };
+        set(out, "speak", text(speak))?;
+        let upstream_tasks = match upstream.upstream_tasks {
+            UpstreamTasks::Auto => "auto",
+            UpstreamTasks::Always => "always",
+            UpstreamTasks::Never => "never",
+        };
+        set(out, "upstream_tasks", text(upstream_tasks))?;
+    }
+    if let UpstreamServer::Run(tool) = &upstream.server {
+        write_run(out, tool)?;
+    }
+    let mut write = |header: String, policy: &ToolPolicy| {
+        writeln!(out, "\n[upstream.{header}]")?;
+        write_policy(out, policy)?;
+        if is_run { Ok(()) } else { write_after_crash(out, policy) }
     };
-    set(out, "speak", text(speak))?;
-    let upstream_tasks = match upstream.upstream_tasks {
-        UpstreamTasks::Auto => "auto",
-        UpstreamTasks::Always => "always",
-        UpstreamTasks::Never => "never",
-    };
-    set(out, "upstream_tasks", text(upstream_tasks))?;
-    writeln!(out, "\n[upstream.defaults]")?;
-    write_policy(out, &upstream.policy)?;
-    upstream.tools.iter().try_for_each(|(name, policy)| {
-        writeln!(out, "\n[upstream.tools.{}]", text(name))?;
-        write_policy(out, policy)
-    })
+    write("defaults".to_owned(), &upstream.policy)?;
+    upstream.tools.iter().try_for_each(|(name, policy)| write(format!("tools.{}", text(name)), policy))
 }
 
-fn write_command(out: &mut String, command: &StdioCommand) -> fmt::Result {
-    let words: Vec<String> = std::iter::once(&command.program).chain(&command.args).cloned().collect();
-    set(out, "command", list(&words))?;
-    if let Some(cwd) = &command.cwd {
+/// How a process is started, whatever it is.
+fn write_process(
+    out: &mut String,
+    cwd: Option<&Path>,
+    env: &[(String, String)],
+    clear_env: bool,
+) -> fmt::Result {
+    if let Some(cwd) = cwd {
         set(out, "cwd", text(Path::display(cwd)))?;
     }
-    if !command.env.is_empty() {
-        let variables = command.env.iter().map(|(name, _)| format!("{} = {}", text(name), text(HIDDEN)));
+    if !env.is_empty() {
+        let variables = env.iter().map(|(name, _)| format!("{} = {}", text(name), text(HIDDEN)));
         set(out, "env", format!("{{ {} }}", variables.collect::<Vec<_>>().join(", ")))?;
     }
-    set(out, "clear_env", command.clear_env)
+    set(out, "clear_env", clear_env)
+}
+
+fn write_run(out: &mut String, tool: &CommandTool) -> fmt::Result {
+    writeln!(out, "\n[upstream.run]")?;
+    set(out, "tool", text(&tool.tool))?;
+    set(out, "command", list(&tool.argv))?;
+    if let Some(description) = &tool.description {
+        set(out, "description", text(description))?;
+    }
+    // It was read from TOML, so there is a way to write it.
+    let schema = serde_json::from_str(tool.input_schema.as_str()).ok();
+    match schema.and_then(|schema: serde_json::Value| Value::try_from(schema).ok()) {
+        Some(schema) => set(out, "input_schema", schema),
+        None => Ok(()),
+    }
 }
 
 fn write_policy(out: &mut String, policy: &ToolPolicy) -> fmt::Result {
@@ -108,14 +143,6 @@ fn write_policy(out: &mut String, policy: &ToolPolicy) -> fmt::Result {
         TaskMode::Auto => "auto",
         TaskMode::Always => "always",
         TaskMode::Never => "never",
-    };
-    let after_crash = match policy.class {
-        None => "annotations",
-        Some(WorkClass::Live) => "fail",
-        Some(WorkClass::Repeatable) => "repeat",
-        Some(WorkClass::Resumable) => "resume",
-        // There is no word for it: it is what a kind of upstream does.
-        Some(WorkClass::External) => "annotations",
     };
     let lifetime = &policy.lifetime;
     set(out, "tasks", text(tasks))?;
@@ -125,10 +152,21 @@ fn write_policy(out: &mut String, policy: &ToolPolicy) -> fmt::Result {
     set(out, "retention", text(format_duration(lifetime.retention)))?;
     set(out, "max_retention", text(format_duration(lifetime.max_retention)))?;
     set(out, "poll_interval", text(format_duration(policy.poll_interval)))?;
-    set(out, "after_crash", text(after_crash))?;
     set(out, "max_attempts", policy.max_attempts)?;
     // An empty text is written, too: it keeps a tool from getting its upstream's.
     set(out, "immediate_response", text(policy.immediate_response.as_deref().unwrap_or_default()))
+}
+
+fn write_after_crash(out: &mut String, policy: &ToolPolicy) -> fmt::Result {
+    let after_crash = match policy.class {
+        None => "annotations",
+        Some(WorkClass::Live) => "fail",
+        Some(WorkClass::Repeatable) => "repeat",
+        Some(WorkClass::Resumable) => "resume",
+        // There is no word for it: it is what a kind of upstream does.
+        Some(WorkClass::External) => "annotations",
+    };
+    set(out, "after_crash", text(after_crash))
 }
 
 fn set(out: &mut String, key: &str, value: impl Display) -> fmt::Result {

@@ -44,6 +44,7 @@ pub(super) const UPSTREAM: Section = Section {
     keys: &[
         "name",
         "command",
+        "run",
         "demo",
         "cwd",
         "env",
@@ -55,6 +56,10 @@ pub(super) const UPSTREAM: Section = Section {
         "tools",
     ],
 };
+
+/// The keys of `[upstream.run]`.
+pub(super) const RUN: Section =
+    Section { name: "[upstream.run]", keys: &["tool", "command", "description", "input_schema"] };
 
 /// The keys that say how calls are treated; the same at all three levels.
 const POLICY_KEYS: &[&str] = &[
@@ -115,6 +120,7 @@ pub(super) struct RawConfig {
 pub(super) struct RawUpstream {
     pub(super) name: Entry<String>,
     pub(super) command: Entry<Vec<Spanned<String>>>,
+    pub(super) run: Entry<RawRun>,
     pub(super) demo: Entry<bool>,
     pub(super) cwd: Entry<String>,
     pub(super) env: Entry<Vec<RawVariable>>,
@@ -125,6 +131,17 @@ pub(super) struct RawUpstream {
     pub(super) defaults: RawPolicy,
     pub(super) tools: Vec<(Spanned<String>, RawPolicy)>,
     /// Keys that are there, even if their values could not be read, so that they do not count as missing.
+    pub(super) written: Vec<String>,
+}
+
+/// A command that is a tool.
+#[derive(Debug)]
+pub(super) struct RawRun {
+    pub(super) tool: Entry<String>,
+    pub(super) command: Entry<Vec<Spanned<String>>>,
+    pub(super) description: Entry<String>,
+    pub(super) input_schema: Entry<serde_json::Map<String, serde_json::Value>>,
+    /// Keys that are there, even if their values could not be read.
     pub(super) written: Vec<String>,
 }
 
@@ -209,7 +226,7 @@ impl RawConfig {
 
 impl RawUpstream {
     fn read(table: &DeTable<'_>, problems: &Problems) -> RawUpstream {
-        let fields = Fields::new(table, &UPSTREAM, &[&UPSTREAM_DEFAULTS, &TOP], problems);
+        let fields = Fields::new(table, &UPSTREAM, &[&UPSTREAM_DEFAULTS, &TOP, &RUN], problems);
         let mut tools = Vec::new();
         for (name, policy) in
             fields.get::<&DeTable<'_>>("tools").iter().flat_map(|tools| tools.get_ref().iter())
@@ -230,6 +247,7 @@ impl RawUpstream {
         RawUpstream {
             name: fields.get("name"),
             command: fields.get("command"),
+            run: fields.get("run"),
             demo: fields.get("demo"),
             cwd: fields.get("cwd"),
             env: fields.get("env"),
@@ -267,6 +285,22 @@ impl RawPolicy {
             max_attempts: fields.get("max_attempts"),
             immediate_response: fields.get("immediate_response"),
         }
+    }
+}
+
+impl<'a, 'i> FromValue<'a, 'i> for RawRun {
+    const WHAT: &'static str = "a table";
+
+    fn read(value: &'a DeValue<'i>, _: &'static str, problems: &Problems) -> Option<Self> {
+        let table = value.as_table()?;
+        let fields = Fields::new(table, &RUN, &[&UPSTREAM], problems);
+        Some(RawRun {
+            tool: fields.get("tool"),
+            command: fields.get("command"),
+            description: fields.get("description"),
+            input_schema: fields.get("input_schema"),
+            written: table.keys().map(|key| key.get_ref().to_string()).collect(),
+        })
     }
 }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use taskgate_task::WorkClass;
 
-use super::raw::{DEFAULTS, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
+use super::raw::{DEFAULTS, RUN, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
 use super::*;
 use crate::policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
+use crate::upstream::CommandTool;
 
 /// The least that is valid.
 const LEAST: &str = "[[upstream]]\nname = \"a\"\ncommand = [\"server\"]\n";
@@ -16,7 +17,7 @@ const LEAST: &str = "[[upstream]]\nname = \"a\"\ncommand = [\"server\"]\n";
 fn parse(text: &str) -> Result<Config, ConfigErrors> {
     let env = |name: &str| match name {
         "HOME" => Some("/home/me".to_owned()),
-        "SECRET" => Some("sesame".to_owned()),
+        "SECRET" | "SEARCH_TOKEN" => Some("sesame".to_owned()),
         _ => None,
     };
     Config::parse_with(text, "taskgate.toml", Path::new("/etc/taskgate"), &env)
@@ -34,7 +35,7 @@ fn problems(text: &str) -> Vec<String> {
 fn command(upstream: &UpstreamConfig) -> &taskgate_client::transport::stdio::StdioCommand {
     match &upstream.server {
         UpstreamServer::Command(command) => command,
-        UpstreamServer::Demo => panic!("no command"),
+        UpstreamServer::Run(_) | UpstreamServer::Demo => panic!("no command"),
     }
 }
 
@@ -168,10 +169,44 @@ fn a_printed_configuration_means_the_same() {
         [[upstream]]
         name = "b"
         demo = true
+        [[upstream]]
+        name = "c"
+        cwd = "/srv"
+        clear_env = true
+        [upstream.run]
+        tool = "render"
+        command = ["render-it", "--fast"]
+        description = "Renders.\nSlowly."
+        input_schema = { type = "object", properties = { n = { minimum = 0x10, maximum = 2.5 } }, required = ["n"] }
+        [upstream.defaults]
+        tasks = "always"
         "#,
     );
     let again = valid(&config.to_toml());
     assert_eq!(format!("{again:#?}"), format!("{config:#?}"));
+}
+
+#[test]
+fn a_command_is_a_tool() {
+    let config = valid(
+        r#"
+        [defaults]
+        after_crash = "fail"
+        [[upstream]]
+        name = "jobs"
+        env = { TOKEN = { from_env = "SECRET" } }
+        [upstream.run]
+        tool = "render"
+        command = ["render-it", "--fast"]
+        "#,
+    );
+    let UpstreamServer::Run(tool) = &config.upstreams[0].server else { panic!("a command") };
+    let expected = CommandTool {
+        env: vec![("TOKEN".to_owned(), "sesame".to_owned())],
+        ..CommandTool::new("render", ["render-it", "--fast"])
+    };
+    assert_eq!(tool, &expected);
+    assert!(!format!("{config:?}").contains("sesame") && !config.to_toml().contains("sesame"));
 }
 
 #[test]
@@ -270,15 +305,35 @@ fn a_file_cut_off_anywhere_gets_a_verdict() {
 
 #[test]
 fn the_examples_are_valid() {
-    for name in ["quickstart.toml", "everything.toml"] {
+    for name in ["quickstart.toml", "everything.toml", "several.toml"] {
         Config::load(repository().join("examples").join(name)).unwrap_or_else(|errors| panic!("{errors}"));
     }
+}
+
+/// Each piece of a configuration that the manual shows is one, with an upstream where the piece has none.
+#[test]
+fn the_pieces_in_the_manual_are_valid() {
+    let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
+    let pieces = manual.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let pieces: Vec<&str> = pieces.collect();
+    assert!(pieces.len() >= 4, "the manual has lost its examples");
+    for piece in pieces {
+        valid(&if piece.contains("[[upstream]]") { piece.to_owned() } else { format!("{piece}\n{LEAST}") });
+    }
+}
+
+#[test]
+fn the_example_of_a_command_is_valid() {
+    let manual = fs::read_to_string(repository().join("docs/command.md")).expect("the manual");
+    let (_, rest) = manual.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    assert!(matches!(valid(example).upstreams[0].server, UpstreamServer::Run(_)));
 }
 
 #[test]
 fn the_manual_names_every_key_of_every_section() {
     let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
-    for section in [&TOP, &UPSTREAM, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE] {
+    for section in [&TOP, &UPSTREAM, &RUN, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE] {
         for key in section.keys {
             assert!(
                 manual.contains(&format!("`{key}`")),

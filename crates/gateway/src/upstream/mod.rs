@@ -3,6 +3,7 @@
 mod asking;
 mod catalog;
 mod checkpoint;
+mod command;
 mod ending;
 mod hosted;
 pub mod in_process;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskgate_client::session::{Lane, LaneDescription, Lanes, ServerDescription, Session};
-use taskgate_engine::Report;
+use taskgate_engine::{Report, Runner};
 use taskgate_wire::RpcError;
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -27,6 +28,7 @@ use crate::policy::{UpstreamKind, UpstreamSpec};
 pub use asking::unanswered;
 pub use catalog::{Catalog, Hints, Known, declares, is_method_not_found};
 pub use checkpoint::{Checkpoint, NotSaved};
+pub use command::{CommandRunner, CommandTool, Commands, Yard};
 pub use interest::Interest;
 pub use listening::keep_listening;
 pub use runner::{McpRunner, Request};
@@ -43,6 +45,8 @@ pub struct Upstream {
     /// Tools of which it has said that it makes tasks of their calls or nothing (2026-07-28).
     needs_tasks: parking_lot::RwLock<HashSet<String>>,
     changes: broadcast::Sender<Change>,
+    /// Runs its tool, if it is a command.
+    command: Option<CommandRunner>,
     /// Tells by its end that nobody has the upstream any more.
     _alive: oneshot::Sender<()>,
 }
@@ -77,8 +81,16 @@ const FIRST_START: Duration = Duration::from_secs(30);
 const USUAL_START: Duration = Duration::from_secs(1);
 
 impl Upstream {
-    /// Connects in the background and keeps the connection up until the handle is dropped.
-    pub fn start(spec: UpstreamSpec) -> Arc<Upstream> {
+    /// Connects in the background and keeps the connection up until the handle is dropped. `yard` is where commands run;
+    /// without one the tool of a command is listed and cannot be called.
+    pub fn start(spec: UpstreamSpec, yard: Option<&Arc<Yard>>) -> Arc<Upstream> {
+        let command = match (&spec.kind, yard) {
+            (UpstreamKind::Command(tool), Some(yard)) => {
+                let policy = spec.policy_of(&tool.tool).clone();
+                Some(CommandRunner::new(tool.clone(), policy, yard.clone()))
+            }
+            _ => None,
+        };
         let (sender, state) = watch::channel(State::Starting);
         let (changes, _) = broadcast::channel(256);
         let (alive, dropped) = oneshot::channel();
@@ -91,6 +103,7 @@ impl Upstream {
             described: parking_lot::RwLock::default(),
             needs_tasks: parking_lot::RwLock::default(),
             changes: changes.clone(),
+            command,
             _alive: alive,
         });
         let kept_up = supervise::keep_up(Arc::downgrade(&upstream), sender);
@@ -117,6 +130,19 @@ impl Upstream {
     /// Whether it is a server in this program.
     pub fn is_in_process(&self) -> bool {
         matches!(self.spec.kind, UpstreamKind::InProcess(_))
+    }
+
+    /// Runs its tools.
+    pub fn runner(self: &Arc<Self>) -> Arc<dyn Runner> {
+        match &self.command {
+            Some(command) => Arc::new(command.clone()),
+            None => Arc::new(McpRunner(Arc::downgrade(self))),
+        }
+    }
+
+    /// Whether its tool is a command, which runs apart from this process.
+    pub fn is_command(&self) -> bool {
+        self.command.is_some()
     }
 
     /// The connection. Waits while it is started for the first time; fails at once while it is down.

@@ -86,6 +86,7 @@ async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session,
             (link, false)
         }
         UpstreamKind::InProcess(connect) => (connect(), true),
+        UpstreamKind::Command(tool) => (super::command::serve(tool), false),
     };
     let mut options = OpenOptions::new("taskgate", env!("CARGO_PKG_VERSION"));
     // What callers cannot do is found out per call: a question nobody can answer is refused then.

@@ -284,6 +284,22 @@ async fn a_call_that_nobody_answers_does_not_keep_others_from_being_asked_for_lo
     unknown(&late, "too late");
 }
 
+/// The client of a session that is there and says nothing has as long as the call may run.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_there_has_as_long_as_its_call() {
+    let board = Board::new(Era::Session);
+    let gateway = builder(&board).build().await.expect("gateway");
+    let mut pipe = Pipe::open(&gateway).await;
+    let (method, params) = askable(&asking(Era::Session))[0].clone();
+    let id = pipe.begin(method, params).await;
+    pipe.find(|said| said["method"] == "elicitation/create").await;
+    tokio::time::sleep(Duration::from_secs(23 * 3600)).await;
+    assert_eq!(board.running(), 1);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(pipe.answer(id).await.error()["message"].as_str().expect("words").contains("run limit"));
+    board.until("the call is stopped", |board| board.running() == 0).await;
+}
+
 /// A client of 2025-11-25 is asked by requests on the call's own stream, and the call is repeated with its answers, for
 /// everything a 2026-07-28 upstream may answer with questions.
 #[tokio::test(flavor = "multi_thread")]

@@ -51,6 +51,31 @@ async fn clashing_tools_are_told_apart() {
     assert_eq!(modern.ask("unknown/method", json!({})).await.code(), -32601);
 }
 
+/// A name clashes with what is known: as long as another server has not started, it is as its own server has it. A prefix
+/// stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_clashes_once_the_other_server_is_known() {
+    let one = Board::with_tools(Era::Both, vec![tool("same")]);
+    let two = Board::with_tools(Era::Both, vec![tool("same")]);
+    let three = Board::with_tools(Era::Both, vec![tool("same")]);
+    two.drop_links(true).await;
+    let mut prefixed = three.spec("three");
+    prefixed.prefix = Some("p".to_owned());
+    let builder = Gateway::builder().add(one.spec("one")).add(two.spec("two")).add(prefixed);
+    let server = Server::start(policies(builder).build().await.expect("gateway")).await;
+    let modern = Modern::new(&server);
+    assert_eq!(names(modern.ask("tools/list", json!({})).await.result()), ["same", "p_same"]);
+    modern.tool("same", json!([])).await.result();
+    two.accept_links();
+    let want = ["one_same", "two_same", "p_same"];
+    eventually("the other server", || async {
+        (names(modern.ask("tools/list", json!({})).await.result()) == want).then_some(())
+    })
+    .await;
+    assert_eq!(modern.tool("same", json!([])).await.code(), -32602);
+    modern.tool("p_same", json!([])).await.result();
+}
+
 /// One dead upstream among others: the rest is listed and works, its tools fail at once and say why.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_upstream_does_not_take_the_others_with_it() {

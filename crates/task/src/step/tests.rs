@@ -28,6 +28,7 @@ fn task(class: WorkClass) -> Task {
         lifetime: Lifetime::grant(&policy, Some(Duration::from_secs(2)), START),
         poll_interval: Duration::from_secs(1),
         status_message: None,
+        checkpoint: None,
         created_at: START,
     })
 }

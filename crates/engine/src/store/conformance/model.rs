@@ -1,4 +1,4 @@
-//! Random lives: whatever is done to both, SQLite holds what memory holds.
+//! Random lives: whatever is done to both, a store on disk holds what memory holds.
 
 use std::time::Duration;
 
@@ -113,32 +113,51 @@ async fn everything(store: &impl Store, ids: &[TaskId], now: Timestamp) -> Strin
     all.concat()
 }
 
+/// Does everything to both, and asks both for everything after each operation, and once more after opening it again.
+fn holds_what_memory_holds<S: Store>(
+    open: impl Fn() -> S,
+    operations: Vec<Operation>,
+) -> Result<(), TestCaseError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let memory = MemoryStore::new();
+    let ids: Vec<TaskId> = (0..TASKS).map(|_| sample::id()).collect();
+    let mut now = sample::NOW;
+    {
+        let store = open();
+        for operation in operations {
+            if let Operation::Apply(_, _, pause) = &operation {
+                now = now.after(Duration::from_millis(*pause));
+            }
+            let expected = runtime.block_on(perform(&memory, &ids, operation.clone(), now));
+            let got = runtime.block_on(perform(&store, &ids, operation, now));
+            prop_assert_eq!(got, expected);
+            let expected = runtime.block_on(everything(&memory, &ids, now));
+            prop_assert_eq!(runtime.block_on(everything(&store, &ids, now)), expected);
+        }
+    }
+    let expected = runtime.block_on(everything(&memory, &ids, now));
+    prop_assert_eq!(runtime.block_on(everything(&open(), &ids, now)), expected);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
     fn sqlite_holds_what_memory_holds(operations in proptest::collection::vec(operation(), 1..40)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let options = || SqliteOptions::new(dir.path().join("tasks.db"));
-        let memory = MemoryStore::new();
-        let ids: Vec<TaskId> = (0..TASKS).map(|_| sample::id()).collect();
-        let mut now = sample::NOW;
-        {
-            let sqlite = SqliteStore::open(options()).unwrap();
-            for operation in operations {
-                if let Operation::Apply(_, _, pause) = &operation {
-                    now = now.after(Duration::from_millis(*pause));
-                }
-                let expected = runtime.block_on(perform(&memory, &ids, operation.clone(), now));
-                let got = runtime.block_on(perform(&sqlite, &ids, operation, now));
-                prop_assert_eq!(got, expected);
-                let expected = runtime.block_on(everything(&memory, &ids, now));
-                prop_assert_eq!(runtime.block_on(everything(&sqlite, &ids, now)), expected);
-            }
-        }
-        let reopened = SqliteStore::open(options()).unwrap();
-        let expected = runtime.block_on(everything(&memory, &ids, now));
-        prop_assert_eq!(runtime.block_on(everything(&reopened, &ids, now)), expected);
+        let path = dir.path().join("tasks.db");
+        holds_what_memory_holds(|| SqliteStore::open(SqliteOptions::new(&path)).unwrap(), operations)?;
+    }
+}
+
+#[cfg(feature = "postgres")]
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn postgres_holds_what_memory_holds(operations in proptest::collection::vec(operation(), 1..40)) {
+        let options = crate::store::postgres::tests::options();
+        holds_what_memory_holds(|| crate::store::postgres::tests::open(&options), operations)?;
     }
 }

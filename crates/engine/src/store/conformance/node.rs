@@ -41,7 +41,7 @@ pub async fn a_node_lives_as_long_as_its_lease<S: Store>(make: impl Fn() -> S) {
 /// What a node carries is orphaned when it is not there: not what waits for answers, and not what has ended.
 pub async fn orphans_are_what_dead_nodes_carried<S: Store>(make: impl Fn() -> S) {
     let store = make();
-    let carried = sample::create(&store, sample::new_task()).await.id;
+    let orphan = sample::create(&store, sample::new_task()).await.id;
     let asking = sample::create(&store, sample::new_task()).await.id;
     let ask = |resume| Step::Ask { fence: 1, questions: vec![sample::question("q")], resume };
     sample::apply(&store, asking, ask(None), NOW).await;
@@ -49,18 +49,27 @@ pub async fn orphans_are_what_dead_nodes_carried<S: Store>(make: impl Fn() -> S)
     sample::apply(&store, parked, ask(Some(sample::json("1"))), NOW).await;
     let ended = sample::create(&store, sample::new_task()).await.id;
     sample::apply(&store, ended, sample::finish(), NOW).await;
-    assert_eq!(orphans(&store).await, [carried, asking]);
+    assert_eq!(orphans(&store).await, [orphan, asking]);
     assert_eq!(store.orphans(1).await.unwrap().len(), 1);
+    let carried = |node, after, limit| {
+        let carried = store.carried(node, after, limit);
+        async move { carried.await.unwrap().iter().map(|task| task.id).collect::<Vec<_>>() }
+    };
+    let mine = [orphan, asking];
+    assert_eq!(carried(NODE, 0, 10).await, mine);
+    assert_eq!(carried(NODE, 0, 1).await, mine[..1]);
+    assert_eq!(carried(NODE, mine[0].locator(), 10).await, mine[1..]);
+    assert_eq!(carried(OTHER, 0, 10).await, []);
     store.join(node(later(10))).await.unwrap();
     assert_eq!(orphans(&store).await, []);
     store.bury(NODE, later(10)).await.unwrap();
-    assert_eq!(orphans(&store).await, [carried, asking]);
+    assert_eq!(orphans(&store).await, [orphan, asking]);
     let found = store.orphans(10).await.unwrap();
     for task in found {
         assert_eq!(task.carrier, Carrier::Node(NODE));
         assert_eq!(store.get(task.id).await.unwrap(), Some(task));
     }
-    sample::apply(&store, carried, sample::lose(1), later(11)).await;
+    sample::apply(&store, orphan, sample::lose(1), later(11)).await;
     assert_eq!(orphans(&store).await, [asking]);
 }
 

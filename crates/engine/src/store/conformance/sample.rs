@@ -75,6 +75,7 @@ pub(super) fn new_task() -> NewTask {
         },
         poll_interval: Duration::from_secs(1),
         status_message: None,
+        checkpoint: None,
         created_at: NOW,
     }
 }
@@ -101,6 +102,7 @@ pub(super) fn unusual_task() -> NewTask {
         },
         poll_interval: Duration::ZERO,
         status_message: Some("warte\n…".to_owned()),
+        checkpoint: Some(json("{ \"n\" :1.0e+2 }")),
         created_at: Timestamp::from_millis(-1),
         ..new_task()
     }

@@ -6,7 +6,6 @@
 //! - `file` sees to it that no other process has the same file open.
 
 mod checkpoint;
-mod code;
 mod file;
 mod open;
 mod read;
@@ -130,6 +129,10 @@ impl Store for SqliteStore {
 
     fn orphans(&self, limit: usize) -> Stored<Vec<Task>> {
         self.read(|db| read::orphans(db, limit))
+    }
+
+    fn carried(&self, node: NodeId, after: i64, limit: usize) -> Stored<Vec<Task>> {
+        self.read(|db| read::carried(db, node, after, limit))
     }
 
     fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>> {

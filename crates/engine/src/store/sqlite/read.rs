@@ -1,7 +1,7 @@
 //! What can be asked of the file. Unless it says otherwise a function is one statement, and so sees one moment.
 
 use rusqlite::{Connection, Row};
-use taskgate_task::{Event, IdempotencyKey, Owner, Payload, Task, TaskId, Timestamp};
+use taskgate_task::{Event, IdempotencyKey, NodeId, Owner, Payload, Task, TaskId, Timestamp};
 
 use super::failed;
 use super::row::{self, Bodies, Cell};
@@ -65,6 +65,18 @@ pub(super) fn ready(db: &Connection, now: Timestamp, limit: usize) -> Result<Vec
 pub(super) fn orphans(db: &Connection, limit: usize) -> Result<Vec<Task>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/task_orphans.sql")).map_err(failed)?;
     collect(statement.query([sql_limit(limit)]), |row| row::task(row, Bodies::Spared))
+}
+
+/// Records of tasks that a node carries.
+pub(super) fn carried(
+    db: &Connection,
+    node: NodeId,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<Task>, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_carried.sql")).map_err(failed)?;
+    let rows = (node.as_number(), after, sql_limit(limit));
+    collect(statement.query(rows), |row| row::task(row, Bodies::Spared))
 }
 
 /// The versions of those of `ids` that there are. Each is found by itself; together they may be of several moments.

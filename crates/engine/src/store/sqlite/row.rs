@@ -9,10 +9,10 @@ use taskgate_task::{
     Carrier, Event, Inputs, Lifetime, NodeId, Outcome, Owner, Payload, Task, TaskId, Timestamp,
 };
 
-use super::code::{Code, OutcomeKind};
 use super::failed;
 use crate::StoreError;
 use crate::store::Node;
+use crate::store::code::{Code, OutcomeKind};
 
 /// Whether a query selected the outcomes' bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

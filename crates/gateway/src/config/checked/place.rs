@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::Surroundings;
-use crate::policy::StorePlace;
+use crate::policy::{DatabaseUrl, StorePlace};
 
 /// What [`store_place`] accepts, for messages.
-pub(super) const ALLOWED: &str = "a path, \"sqlite:\" and a path, or \"memory\"";
+pub(super) const ALLOWED: &str =
+    "a path, \"sqlite:\" and a path, a URL that begins with \"postgres://\", or \"memory\"";
 
-/// Reads where tasks are kept: `memory`, `sqlite:PATH` or just a path. A relative path is left relative.
+/// Reads where tasks are kept: `memory`, `sqlite:PATH` or just a path, or `postgres://…`. A relative path is left relative.
 ///
 /// # Errors
 ///
@@ -17,7 +18,10 @@ pub fn parse_store_place(text: &str) -> Result<StorePlace, String> {
     let path = match text.split_once(':') {
         _ if text == "memory" => return Ok(StorePlace::Memory),
         Some(("sqlite", path)) => path,
-        // A path may hold a colon, but nobody means a file by `postgres://…`.
+        Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
+            return Ok(StorePlace::Postgres(DatabaseUrl::new(text)));
+        }
+        // A path may hold a colon, but nobody means a file by `mysql://…`.
         Some((kind, _)) if is_scheme(kind) => {
             return Err(format!("names the unknown kind of store `{kind}`"));
         }
@@ -42,7 +46,7 @@ pub fn parse_store_place(text: &str) -> Result<StorePlace, String> {
 pub(super) fn store_place(text: &str, around: &Surroundings<'_>) -> Result<StorePlace, String> {
     Ok(match parse_store_place(text)? {
         StorePlace::Sqlite(path) => StorePlace::Sqlite(whole(&path, around)?),
-        StorePlace::Memory => StorePlace::Memory,
+        place @ (StorePlace::Postgres(_) | StorePlace::Memory) => place,
     })
 }
 
@@ -77,10 +81,34 @@ mod tests {
     }
 
     #[test]
+    fn a_database_is_named_by_its_url_and_shown_without_its_password() {
+        let url = "postgres://me:hunter2@db:5432/tasks?sslmode=require&password=hunter2";
+        let Ok(StorePlace::Postgres(place)) = parse_store_place(url) else { panic!("a database") };
+        assert_eq!(place.as_str(), url);
+        assert_eq!(place.to_string(), "postgres://me@db:5432/tasks");
+        assert!(!format!("{place:?}").contains("hunter2"));
+        for (url, shown) in [
+            ("postgresql://db/x", "postgresql://db/x"),
+            ("postgres://me@db", "postgres://me@db"),
+            ("postgres://me:p@ss@db/x", "postgres://me@db/x"),
+        ] {
+            assert_eq!(DatabaseUrl::new(url).to_string(), shown);
+        }
+    }
+
+    #[test]
     fn other_kinds_and_missing_files_are_refused() {
-        for text in
-            ["", "sqlite:", "postgres://host/db", "memory:", ":memory:", "sqlite::memory:", "dir/", "a\0b"]
-        {
+        for text in [
+            "",
+            "sqlite:",
+            "mysql://host/db",
+            "postgres:db",
+            "memory:",
+            ":memory:",
+            "sqlite::memory:",
+            "dir/",
+            "a\0b",
+        ] {
             assert!(parse_store_place(text).is_err(), "{text:?}");
         }
     }

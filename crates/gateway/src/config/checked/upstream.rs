@@ -7,12 +7,13 @@ use std::path::Path;
 use taskgate_client::transport::stdio::StdioCommand;
 use toml::Spanned;
 
-use super::{Surroundings, place, policy};
+use super::{Surroundings, place, policy, run};
 use crate::config::raw::{RawUpstream, RawValue};
 use crate::policy::{Speak, ToolPolicy, UpstreamKind, UpstreamSpec, UpstreamTasks};
+use crate::upstream::CommandTool;
 
 /// The longest tool name MCP allows.
-const LONGEST_TOOL: usize = 128;
+pub(super) const LONGEST_TOOL: usize = 128;
 
 /// One upstream server of a valid configuration.
 #[derive(Debug, Clone)]
@@ -38,6 +39,8 @@ pub struct UpstreamConfig {
 pub enum UpstreamServer {
     /// A child process that speaks MCP over stdio.
     Command(StdioCommand),
+    /// None: a command that is a tool by itself and outlives the program.
+    Run(CommandTool),
     /// The demo server of the program that reads the configuration.
     Demo,
 }
@@ -47,6 +50,7 @@ impl UpstreamConfig {
     pub fn spec(&self, demo: impl FnOnce() -> UpstreamKind) -> UpstreamSpec {
         let kind = match &self.server {
             UpstreamServer::Command(command) => UpstreamKind::Process(command.clone()),
+            UpstreamServer::Run(tool) => UpstreamKind::Command(tool.clone()),
             UpstreamServer::Demo => demo(),
         };
         UpstreamSpec {
@@ -65,6 +69,7 @@ impl fmt::Debug for UpstreamServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UpstreamServer::Demo => f.write_str("Demo"),
+            UpstreamServer::Run(tool) => f.debug_tuple("Run").field(tool).finish(),
             UpstreamServer::Command(command) => f
                 .debug_struct("Command")
                 .field("program", &command.program)
@@ -142,25 +147,7 @@ fn check(raw: &Spanned<RawUpstream>, defaults: &ToolPolicy, around: &Surrounding
     let name = around.parsed(&raw.name, "name", NAMES, named).unwrap_or_default();
     let prefix = around.parsed(&raw.prefix, "prefix", NAMES, named);
     let demo = raw.demo.as_ref().is_some_and(|demo| *demo.get_ref());
-    let server = match (&raw.command, demo) {
-        (Some(command), false) => UpstreamServer::Command(check_command(command, raw, around)),
-        (Some(command), true) => {
-            let what = "this upstream has both `command` and `demo = true`";
-            around.problems.add_with_help(command.span(), what, "allowed: one of the two");
-            UpstreamServer::Demo
-        }
-        (None, true) => UpstreamServer::Demo,
-        (None, false) => {
-            // One that is there but of the wrong type has been noted already.
-            let is_misread = raw.has("command") || (raw.has("demo") && raw.demo.is_none());
-            if !is_misread {
-                let what = "this upstream has neither `command` nor `demo = true`";
-                let help = r#"add `command = ["PROGRAM", "ARGUMENT"]`"#;
-                around.problems.add_with_help(span, what, help);
-            }
-            UpstreamServer::Demo
-        }
-    };
+    let server = check_server(raw, demo, span, around);
     if demo {
         let cwd = raw.cwd.as_ref().map(|cwd| ("cwd", cwd.span()));
         let env = raw.env.as_ref().map(|env| ("env", env.span()));
@@ -187,6 +174,38 @@ fn check(raw: &Spanned<RawUpstream>, defaults: &ToolPolicy, around: &Surrounding
     UpstreamConfig { name, server, prefix, speak, upstream_tasks, policy, tools }
 }
 
+/// What stands behind the upstream: exactly one of three.
+fn check_server(
+    raw: &RawUpstream,
+    demo: bool,
+    span: std::ops::Range<usize>,
+    around: &Surroundings<'_>,
+) -> UpstreamServer {
+    let command = raw.command.as_ref().map(|command| ("`command`", command.span()));
+    let run = raw.run.as_ref().map(|run| ("[upstream.run]", run.span()));
+    let demo_span = raw.demo.as_ref().filter(|_| demo).map(|demo| ("`demo = true`", demo.span()));
+    let written: Vec<_> = [command, run, demo_span].into_iter().flatten().collect();
+    if let [(first, span), (second, _), ..] = &written[..] {
+        let what = format!("this upstream has both {first} and {second}");
+        around.problems.add_with_help(span.clone(), what, "allowed: one of the two");
+        return UpstreamServer::Demo;
+    }
+    match (&raw.command, &raw.run) {
+        (Some(command), _) => UpstreamServer::Command(check_command(command, raw, around)),
+        (None, Some(run)) => UpstreamServer::Run(run::check(run, raw, around)),
+        (None, None) => {
+            // One that is there but of the wrong type has been noted already.
+            let is_misread = raw.has("command") || raw.has("run") || (raw.has("demo") && raw.demo.is_none());
+            if !demo && !is_misread {
+                let what = "this upstream has neither `command` nor [upstream.run] nor `demo = true`";
+                let help = r#"add `command = ["PROGRAM", "ARGUMENT"]`"#;
+                around.problems.add_with_help(span, what, help);
+            }
+            UpstreamServer::Demo
+        }
+    }
+}
+
 fn parse_speak(word: &str) -> Result<Speak, String> {
     match word {
         "auto" => Ok(Speak::Auto),
@@ -204,7 +223,7 @@ fn parse_upstream_tasks(word: &str) -> Result<UpstreamTasks, String> {
     }
 }
 
-fn check_command(
+pub(super) fn check_command(
     words: &Spanned<Vec<Spanned<String>>>,
     raw: &RawUpstream,
     around: &Surroundings<'_>,

@@ -64,6 +64,12 @@ impl Old {
         self.addr
     }
 
+    /// The same session, presented to another server.
+    pub fn moved_to(mut self, server: &Server) -> Old {
+        self.addr = server.addr;
+        self
+    }
+
     /// Posts a message and returns the response as it begins.
     pub async fn post(&self, message: &Value) -> Response {
         let headers = [

@@ -64,6 +64,7 @@ fn every_query_selects_the_columns_the_rows_are_read_by() {
         include_str!("../queries/task_list.sql"),
         include_str!("../queries/task_ready.sql"),
         include_str!("../queries/task_orphans.sql"),
+        include_str!("../queries/task_carried.sql"),
     ] {
         assert_eq!(columns(sql), row::TASK, "{sql}");
     }
@@ -89,6 +90,7 @@ fn no_query_walks_the_whole_table_or_sorts() {
         (include_str!("../queries/task_due.sql"), "task_by_due (due_at<?)"),
         (include_str!("../queries/task_ready.sql"), "task_by_ready (ready_at<?)"),
         (include_str!("../queries/task_orphans.sql"), "task_by_carrier"),
+        (include_str!("../queries/task_carried.sql"), "task_by_carrier (carrier=? AND rowid>?)"),
         (include_str!("../queries/task_keyed.sql"), "task_by_key (owner=? AND key_tool=? AND key=?)"),
         (include_str!("../queries/task_version.sql"), "INTEGER PRIMARY KEY"),
         (include_str!("../queries/task_events.sql"), "PRIMARY KEY (task=?)"),

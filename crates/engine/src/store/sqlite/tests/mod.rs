@@ -40,6 +40,7 @@ fn new_task(number: u8, work: usize) -> NewTask {
         },
         poll_interval: Duration::from_secs(1),
         status_message: Some("queued".to_owned()),
+        checkpoint: None,
         created_at: NOW,
     }
 }

@@ -4,7 +4,7 @@ use rusqlite::{Statement, ToSql};
 use taskgate_task::{Outcome, Task};
 
 use crate::StoreError;
-use crate::store::sqlite::code::{Code, OutcomeKind};
+use crate::store::code::{Code, OutcomeKind};
 use crate::store::sqlite::failed;
 
 /// Binds the next parameters of a statement, one after the other.

@@ -5,8 +5,8 @@ use taskgate_task::{NewTask, Task};
 
 use super::bind::Binder;
 use super::{Write, append};
+use crate::store::code::Code;
 use crate::store::creation;
-use crate::store::sqlite::code::Code;
 use crate::store::sqlite::{failed, read};
 use crate::{Feed, News, StoreError};
 

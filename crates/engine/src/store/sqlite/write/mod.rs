@@ -9,8 +9,8 @@ mod secret;
 use rusqlite::Connection;
 use taskgate_task::{Event, Task};
 
-use super::code::Code;
 use super::failed;
+use crate::store::code::Code;
 use crate::{Feed, StoreError};
 
 pub(super) use apply::Apply;

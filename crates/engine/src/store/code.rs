@@ -1,8 +1,8 @@
-//! The small numbers that stand for words in the file. They are part of its layout: never renumber them.
+//! The small numbers that stand for words in SQLite and Postgres. They are part of the layouts: never renumber them.
 
 use taskgate_task::{Failure, Outcome, Status, Who, WorkClass};
 
-/// Something the file knows by a number.
+/// Something a store on disk knows by a number.
 pub(super) trait Code: Sized + Copy + 'static {
     const ALL: &'static [Self];
 

@@ -1,0 +1,1 @@
+DELETE FROM node WHERE id = $1 AND lease_until <= $2 RETURNING id

@@ -1,0 +1,3 @@
+SELECT id, name, joined_at, lease_until
+FROM node
+ORDER BY joined_at, id

@@ -1,0 +1,1 @@
+SELECT value FROM secret WHERE name = $1

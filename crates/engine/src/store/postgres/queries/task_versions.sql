@@ -1,0 +1,3 @@
+SELECT locator, secret, version
+FROM task
+WHERE locator = ANY ($1)

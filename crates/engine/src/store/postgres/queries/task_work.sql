@@ -1,0 +1,3 @@
+SELECT secret, work
+FROM task
+WHERE locator = $1

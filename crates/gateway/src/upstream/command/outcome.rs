@@ -1,0 +1,189 @@
+//! What has become of a command, as the outcome of a call.
+
+use serde_json::{Value, json};
+use taskgate_detached::{Cause, Exit, Interruption, Output, Status};
+use taskgate_engine::Ending;
+use taskgate_task::{Outcome, Payload};
+use taskgate_wire::RpcError;
+
+/// The longest summary, in characters: it is a status line.
+const LONGEST_SUMMARY: usize = 300;
+/// How much of stderr stands in the text beside it being whole in the structured content, in characters.
+const STDERR_SHOWN: usize = 4000;
+
+/// What a command has written.
+pub struct Written {
+    pub stdout: Output,
+    pub stderr: Output,
+}
+
+/// A command that has ended.
+pub fn ended(status: &Status, written: &Written) -> Ending {
+    match &status.cause {
+        Cause::Itself => Ending::Finished(result(status.exit, written)),
+        Cause::Stopped => failed("The command was stopped.", written),
+        Cause::Deadline => failed("The command was stopped at its run limit.", written),
+        Cause::Shutdown => {
+            failed("The work was interrupted: its supervisor was told to end, as by a shutdown.", written)
+        }
+        Cause::NotStarted(why) => failed(why, written),
+    }
+}
+
+/// A command of which it is not known how it ended.
+pub fn interrupted(why: Interruption, written: &Written) -> Ending {
+    match why {
+        Interruption::Reboot => failed("The work was interrupted: the machine was restarted.", written),
+        Interruption::Killed => failed("The work was interrupted: its supervisor was killed.", written),
+    }
+}
+
+/// A command that there is nothing to tell of but this.
+pub fn lost(message: &str) -> Ending {
+    error(message, None)
+}
+
+fn failed(message: &str, written: &Written) -> Ending {
+    error(message, Some(structured(None, written)))
+}
+
+fn error(message: &str, data: Option<Value>) -> Ending {
+    let error = RpcError::internal(message);
+    let error = match data {
+        Some(data) => error.with_data(&data),
+        None => error,
+    };
+    Ending::Finished(Outcome::Error { body: error.to_payload(), summary: short(message) })
+}
+
+fn result(exit: Option<Exit>, written: &Written) -> Outcome {
+    let is_error = exit != Some(Exit::Code(0));
+    let stdout = written.stdout.text();
+    let mut content = vec![json!({ "type": "text", "text": stdout })];
+    let mut summary = None;
+    if is_error {
+        let how = match exit {
+            Some(Exit::Code(code)) => format!("The command ended with exit code {code}."),
+            Some(Exit::Signal(signal)) => format!("The command was ended by signal {signal}."),
+            None => "The command ended, and how is not known.".to_owned(),
+        };
+        let stderr = written.stderr.text();
+        let last = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        summary = Some(short(&last.map_or_else(|| how.clone(), |line| format!("{how} {line}"))));
+        let text = if last.is_some() { format!("{how}\n{}", end_of(&stderr)) } else { how };
+        content.push(json!({ "type": "text", "text": text }));
+    }
+    let structured = structured(exit, written);
+    let body = json!({ "content": content, "structuredContent": structured, "isError": is_error });
+    match Payload::from_value(&body) {
+        Ok(body) => Outcome::Result { body, is_error, summary },
+        Err(error) => {
+            let error =
+                RpcError::internal(format!("The command's output cannot be written as JSON: {error}"));
+            Outcome::Error { body: error.to_payload(), summary: error.message }
+        }
+    }
+}
+
+fn structured(exit: Option<Exit>, written: &Written) -> Value {
+    let mut all = match exit {
+        Some(Exit::Code(code)) => json!({ "exitCode": code }),
+        Some(Exit::Signal(signal)) => json!({ "signal": signal }),
+        None => json!({}),
+    };
+    all["stdout"] = written.stdout.text().into();
+    all["stderr"] = written.stderr.text().into();
+    all["truncated"] = (written.stdout.is_cut() || written.stderr.is_cut()).into();
+    all
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_SUMMARY) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The end of a text: of what a program says last, most is about why it ended.
+fn end_of(text: &str) -> String {
+    match text.char_indices().rev().nth(STDERR_SHOWN) {
+        Some((before, _)) => format!("[…]{}", &text[before..]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(stdout: &str, stderr: &str) -> Written {
+        let whole = |text: &str| Output { head: text.into(), ..Output::default() };
+        Written { stdout: whole(stdout), stderr: whole(stderr) }
+    }
+
+    fn status(cause: Cause, exit: Option<Exit>) -> Status {
+        let boot_id = String::new();
+        Status { cause, exit, begun_ms: 0, ended_ms: 0, boot_id, stdout_lost: 0, stderr_lost: 0 }
+    }
+
+    fn value(payload: &Payload) -> Value {
+        serde_json::from_str(payload.as_str()).expect("JSON")
+    }
+
+    #[test]
+    fn a_success_is_its_output() {
+        let ending = ended(&status(Cause::Itself, Some(Exit::Code(0))), &written("done\n", "careful\n"));
+        let Ending::Finished(Outcome::Result { body, is_error: false, summary: None }) = ending else {
+            panic!("{ending:?}")
+        };
+        let expected = json!({
+            "content": [{ "type": "text", "text": "done\n" }],
+            "structuredContent": { "exitCode": 0, "stdout": "done\n", "stderr": "careful\n", "truncated": false },
+            "isError": false,
+        });
+        assert_eq!(value(&body), expected);
+    }
+
+    /// CASE 6: whoever looks finds why, in the line as in the text.
+    #[test]
+    fn a_failure_says_how_and_why() {
+        let exits =
+            [(Some(Exit::Code(3)), "exit code 3"), (Some(Exit::Signal(9)), "signal 9"), (None, "not known")];
+        for (exit, word) in exits {
+            let ending = ended(&status(Cause::Itself, exit), &written("half", "why\nbecause\n\n"));
+            let Ending::Finished(Outcome::Result { body, is_error: true, summary: Some(summary) }) = ending
+            else {
+                panic!("{ending:?}")
+            };
+            assert!(summary.contains(word) && summary.ends_with("because"), "{summary}");
+            let body = value(&body);
+            assert_eq!(body["content"][0]["text"], "half");
+            let text = body["content"][1]["text"].as_str().expect("a text");
+            assert!(text.contains(word) && text.contains("why\nbecause"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_interruption_is_an_error_with_what_there_was() {
+        for (why, word) in [(Interruption::Reboot, "machine"), (Interruption::Killed, "supervisor")] {
+            let ending = interrupted(why, &written("half", ""));
+            let Ending::Finished(Outcome::Error { body, summary }) = ending else { panic!("{ending:?}") };
+            assert!(summary.contains("interrupted") && summary.contains(word), "{summary}");
+            assert_eq!(value(&body)["data"]["stdout"], "half");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_for_people() {
+        let long = "é".repeat(STDERR_SHOWN + 5);
+        let ending = ended(&status(Cause::Itself, Some(Exit::Code(1))), &written("", &long));
+        let Ending::Finished(Outcome::Result { body, summary: Some(summary), .. }) = ending else {
+            panic!("{ending:?}")
+        };
+        assert_eq!(summary.chars().count(), LONGEST_SUMMARY + 1);
+        let body = value(&body);
+        let text = body["content"][1]["text"].as_str().expect("a text");
+        assert!(text.contains("[…]é") && text.chars().count() < STDERR_SHOWN + 100);
+        assert_eq!(body["structuredContent"]["stderr"], long);
+    }
+}
