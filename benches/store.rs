@@ -38,12 +38,11 @@ struct Opened {
 impl Kind {
     /// Those that can be had here.
     fn all() -> Vec<Kind> {
-        let mut kinds = vec![Kind::Sqlite];
         #[cfg(feature = "postgres")]
         if std::env::var_os("TASKGATE_BENCH_POSTGRES").is_some() {
-            kinds.push(Kind::Postgres);
+            return vec![Kind::Sqlite, Kind::Postgres];
         }
-        kinds
+        vec![Kind::Sqlite]
     }
 
     fn name(self) -> &'static str {
@@ -154,6 +153,7 @@ fn store(criterion: &mut Criterion) {
         }
         create_and_finish(criterion, &runtime, kind);
         latency(&runtime, kind);
+        progress(&runtime, kind);
     }
 }
 
@@ -233,6 +233,26 @@ fn latency(runtime: &Runtime, kind: Kind) {
         at(0.999),
         at(1.0)
     );
+}
+
+/// Prints how many lines of progress a second one task can write, by how much its caller has sent with the call.
+fn progress(runtime: &Runtime, kind: Kind) {
+    for arguments in [100, 8 << 20] {
+        let opened = kind.open();
+        let store = &opened.store;
+        let work = Payload::from_value(&"x".repeat(arguments)).expect("JSON");
+        let task = runtime.block_on(store.create(NewTask { work, ..new_task(0) })).expect("created");
+        let begun = Instant::now();
+        let mut lines = 0;
+        while begun.elapsed() < Duration::from_secs(2) {
+            lines += 1;
+            // Of a length that changes, as in life: a row of the same length would be overwritten where it differs.
+            let message = format!("{} of many", "9".repeat(lines % 7));
+            runtime.block_on(store.apply(task.id, Step::Report { fence: 1, message }, NOW)).expect("told");
+        }
+        let rate = lines as f64 / begun.elapsed().as_secs_f64();
+        println!("{}, progress, {arguments} bytes of arguments: {rate:.0} lines/s", kind.name());
+    }
 }
 
 criterion_group!(benches, store);

@@ -35,6 +35,11 @@ impl Http {
         Http { address, connection: None }
     }
 
+    /// Closes the connection; the next request opens another one.
+    pub fn reconnect(&mut self) {
+        self.connection = None;
+    }
+
     /// Gets what is at a path.
     pub fn get(&mut self, path: &str) -> io::Result<Response> {
         self.exchange(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address))

@@ -17,16 +17,27 @@ pub struct Session {
 impl Session {
     /// Opens a session at 2025-11-25.
     pub fn open(address: SocketAddr) -> Session {
+        Session::try_open(address).unwrap_or_else(|error| panic!("no session: {error}"))
+    }
+
+    /// The same where the server may die meanwhile.
+    pub fn try_open(address: SocketAddr) -> io::Result<Session> {
         let mut http = Http::new(address);
         let body =
             json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": initialize("2025-11-25") });
-        let response = http.post(&[], &body.to_string()).expect("an answer to initialize");
+        let response = http.post(&[], &body.to_string())?;
         answer(&response.body).unwrap_or_else(|error| panic!("initialize was refused: {error}"));
         let id = response.header("mcp-session-id").expect("a session id").to_owned();
         let mut session = Session { http, id };
-        let response = session.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        let response =
+            session.try_post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
         assert_eq!(response.status, 202, "{response:?}");
-        session
+        Ok(session)
+    }
+
+    /// Leaves the connection; the session stays.
+    pub fn reconnect(&mut self) {
+        self.http.reconnect();
     }
 
     /// Posts a message and returns the answer as it came.

@@ -15,8 +15,8 @@ use crate::{Clock, EngineError, Store};
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<Inner>);
 
-/// How a node of a shared store lives among the others. An exclusive store needs none of it: there, the lock on the
-/// file is the lease.
+/// What a node keeps, and how it lives among the others of a shared store. An exclusive store needs nothing of the latter:
+/// there, the lock on the file is the lease.
 #[derive(Debug, Clone)]
 pub struct NodeSettings {
     /// What the node is called in lists for people, beside the number of its process.
@@ -27,6 +27,8 @@ pub struct NodeSettings {
     pub heartbeat: Duration,
     /// How often it looks for what it was not told of.
     pub poll: Duration,
+    /// The longest result of a task that is kept, in bytes. A longer one fails the task.
+    pub max_result: usize,
 }
 
 impl Default for NodeSettings {
@@ -36,6 +38,7 @@ impl Default for NodeSettings {
             lease: Duration::from_secs(15),
             heartbeat: Duration::from_secs(5),
             poll: Duration::from_secs(2),
+            max_result: 64 << 20,
         }
     }
 }

@@ -8,6 +8,10 @@ use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
 use crate::route::States;
 use crate::upstream::{Commands, Upstream, Yard};
 
+/// What a line with a result has besides the result, so that the longest one that is kept can also arrive, and one that is
+/// a little longer be told by its length.
+const AROUND_A_RESULT: usize = 1 << 20;
+
 /// Puts a gateway together.
 #[derive(Default)]
 pub struct GatewayBuilder {
@@ -138,6 +142,9 @@ impl GatewayBuilder {
             spec.tools.extend(self.tools.clone());
             if matches!(spec.kind, UpstreamKind::Command(_)) && yard.is_none() {
                 return Err(BuildError::NoPlace(spec.name));
+            }
+            if let UpstreamKind::Process(command) = &mut spec.kind {
+                command.line_limit = command.line_limit.max(self.settings.node.max_result + AROUND_A_RESULT);
             }
             upstreams.push(Upstream::start(spec, yard.as_ref()));
         }

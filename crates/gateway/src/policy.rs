@@ -172,7 +172,7 @@ pub struct Settings {
     pub streams: StreamSettings,
     /// How long a shutdown waits for running work.
     pub drain_grace: Duration,
-    /// How this node lives among others that share its store.
+    /// What this node keeps, and how it lives among others that share its store.
     pub node: NodeSettings,
 }
 

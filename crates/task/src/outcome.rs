@@ -23,6 +23,22 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// The result or the error object.
+    pub fn body(&self) -> &Payload {
+        match self {
+            Outcome::Result { body, .. } | Outcome::Error { body, .. } => body,
+        }
+    }
+
+    /// The same, to be replaced.
+    pub fn body_mut(&mut self) -> &mut Payload {
+        match self {
+            Outcome::Result { body, .. } | Outcome::Error { body, .. } => body,
+        }
+    }
+}
+
 /// Why taskgate itself ended a task, when no outcome came from the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

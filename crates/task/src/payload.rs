@@ -49,8 +49,9 @@ impl Payload {
 }
 
 impl PartialEq for Payload {
+    /// Clones are equal at a glance, however long they are.
     fn eq(&self, other: &Self) -> bool {
-        self.as_str() == other.as_str()
+        Arc::ptr_eq(&self.0, &other.0) || self.as_str() == other.as_str()
     }
 }
 

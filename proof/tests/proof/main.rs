@@ -2,9 +2,14 @@
 
 mod clients;
 mod commands;
+mod commits;
 mod crash;
 mod everything;
+mod frozen;
+mod full_disk;
 mod golden;
+mod load;
+mod nodes;
 mod official;
 mod orphans;
 mod pages;
@@ -12,6 +17,9 @@ mod place;
 mod points;
 mod restart;
 mod resume;
+mod rounds;
 mod schemas;
 mod serve;
+mod site;
+mod store;
 mod tidy;

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use futures_util::future::ready;
 use parking_lot::Mutex;
 use taskgate_task::{
-    Change, Event, IdempotencyKey, NewTask, NodeId, Outcome, Owner, Payload, Step, Task, TaskId, Timestamp,
+    Change, Event, IdempotencyKey, NewTask, NodeId, Owner, Payload, Step, Task, TaskId, Timestamp,
 };
 use tokio::sync::mpsc;
 
-use super::{Heard, Node, Page, Store, StoreError, Stored, creation, is_work_wanted};
+use super::{
+    DUMP_SIZE, Heard, Kept, KeptSecret, KeptTask, Node, Page, Store, StoreError, Stored, creation,
+    is_work_wanted, spare,
+};
 use crate::{Clock, Feed, News, SystemClock};
 
 /// Tasks in memory: for tests, and for those who say that a restart may forget everything.
@@ -43,7 +46,7 @@ impl std::fmt::Debug for Time {
 
 #[derive(Debug, Default)]
 struct Tables {
-    tasks: BTreeMap<i64, Kept>,
+    tasks: BTreeMap<i64, KeptTask>,
     due: BTreeSet<(Timestamp, i64)>,
     ready: BTreeSet<(Timestamp, i64)>,
     carried: BTreeSet<(NodeId, i64)>,
@@ -52,14 +55,6 @@ struct Tables {
     secrets: HashMap<String, [u8; 32]>,
     sharers: usize,
     listeners: Vec<(usize, mpsc::UnboundedSender<Heard>)>,
-}
-
-#[derive(Debug)]
-struct Kept {
-    task: Task,
-    work: Option<Payload>,
-    key: Option<IdempotencyKey>,
-    events: Vec<Event>,
 }
 
 impl MemoryStore {
@@ -90,20 +85,8 @@ impl MemoryStore {
         let mut guard = self.tables.lock();
         let tables = &mut *guard;
         let task = Task::create(&new);
-        if let Some(key) = &new.key
-            && let Some((id, digest)) = tables.keys.get(&scope(&task.owner, key))
-        {
-            return Err(StoreError::KeyTaken { id: *id, same: *digest == key.digest });
-        }
-        let Entry::Vacant(place) = tables.tasks.entry(task.id.locator()) else {
-            return Err(StoreError::IdTaken);
-        };
-        if let Some(key) = &new.key {
-            tables.keys.insert(scope(&task.owner, key), (task.id, key.digest));
-        }
         let events = vec![creation(&task)];
-        place.insert(Kept { task: task.clone(), work: Some(new.work), key: new.key, events });
-        tables.index(&task);
+        tables.insert(KeptTask { task: task.clone(), work: Some(new.work), key: new.key, events })?;
         // News must go out in the order of the writes, so the lock is still held here and below.
         self.tell(tables, News::Changed(Arc::new(task.clone())));
         Ok(task)
@@ -114,14 +97,10 @@ impl MemoryStore {
         let tables = &mut *guard;
         let kept = find_mut(&mut tables.tasks, id).ok_or(StoreError::NotFound)?;
         let before = kept.task.clone();
-        let change = before.step(step, now)?;
+        let mut change = before.step(step, now)?;
         if change.delete {
-            let key = kept.key.take();
-            tables.tasks.remove(&id.locator());
-            tables.forget(&before);
-            if let Some(key) = key {
-                tables.keys.remove(&scope(&before.owner, &key));
-            }
+            spare(&mut change.task);
+            tables.remove(&before);
             self.tell(tables, News::Deleted(id));
         } else if change.write {
             kept.task = change.task.clone();
@@ -136,6 +115,27 @@ impl MemoryStore {
         Ok(change)
     }
 
+    fn load_now(&self, all: Vec<Kept>) -> Result<(), StoreError> {
+        let mut guard = self.tables.lock();
+        let tables = &mut *guard;
+        let (mut loaded, mut secrets) = (Vec::new(), Vec::new());
+        for kept in all {
+            match kept {
+                Kept::Secret(KeptSecret { name, value }) => secrets.push((name, value)),
+                Kept::Task(kept) => {
+                    let task = kept.task.clone();
+                    if let Err(taken) = tables.insert(*kept) {
+                        loaded.iter().for_each(|task| tables.remove(task));
+                        return Err(taken);
+                    }
+                    loaded.push(task);
+                }
+            }
+        }
+        tables.secrets.extend(secrets);
+        Ok(())
+    }
+
     fn tell(&self, tables: &mut Tables, news: News) {
         self.feed.publish(&news);
         let locator = news.id().locator();
@@ -144,13 +144,37 @@ impl MemoryStore {
         });
     }
 
-    fn read<T>(&self, id: TaskId, read: impl FnOnce(&Kept) -> T) -> Option<T> {
+    fn read<T>(&self, id: TaskId, read: impl FnOnce(&KeptTask) -> T) -> Option<T> {
         let tables = self.tables.lock();
         tables.tasks.get(&id.locator()).filter(|kept| id.has_secret(&kept.task.id.secret())).map(read)
     }
 }
 
 impl Tables {
+    fn insert(&mut self, kept: KeptTask) -> Result<(), StoreError> {
+        let (id, key) =
+            (kept.task.id, kept.key.as_ref().map(|key| (scope(&kept.task.owner, key), key.digest)));
+        if let Some((scope, digest)) = &key
+            && let Some((id, other)) = self.keys.get(scope)
+        {
+            return Err(StoreError::KeyTaken { id: *id, same: other == digest });
+        }
+        let Entry::Vacant(place) = self.tasks.entry(id.locator()) else {
+            return Err(StoreError::IdTaken);
+        };
+        let task = place.insert(kept).task.clone();
+        self.index(&task);
+        self.keys.extend(key.map(|(scope, digest)| (scope, (id, digest))));
+        Ok(())
+    }
+
+    fn remove(&mut self, task: &Task) {
+        self.forget(task);
+        if let Some(KeptTask { key: Some(key), .. }) = self.tasks.remove(&task.id.locator()) {
+            self.keys.remove(&scope(&task.owner, &key));
+        }
+    }
+
     fn index(&mut self, task: &Task) {
         let locator = task.id.locator();
         self.due.insert((task.due_at(), locator));
@@ -205,7 +229,7 @@ impl Store for MemoryStore {
         let tables = self.tables.lock();
         let mine = tables.tasks.range((Excluded(after.unwrap_or(0)), Unbounded));
         let mine = mine.map(|(_, kept)| &kept.task).filter(|task| task.owner == *owner);
-        let mut tasks: Vec<Task> = mine.take(limit.saturating_add(1)).map(without_body).collect();
+        let mut tasks: Vec<Task> = mine.take(limit.saturating_add(1)).map(spared).collect();
         let more = tasks.len() > limit;
         tasks.truncate(limit);
         now(Ok(Page { next: if more { tasks.last().map(|task| task.id.locator()) } else { None }, tasks }))
@@ -220,20 +244,20 @@ impl Store for MemoryStore {
     fn ready(&self, at: Timestamp, limit: usize) -> Stored<Vec<Task>> {
         let tables = self.tables.lock();
         let ready = tables.ready.iter().take_while(|(ready, _)| *ready <= at).take(limit);
-        now(Ok(tables.records(ready.map(|(_, locator)| locator)).iter().map(without_body).collect()))
+        now(Ok(tables.records(ready.map(|(_, locator)| locator)).iter().map(spared).collect()))
     }
 
     fn orphans(&self, limit: usize) -> Stored<Vec<Task>> {
         let tables = self.tables.lock();
         let orphans = tables.carried.iter().filter(|(node, _)| !tables.nodes.contains_key(node)).take(limit);
-        now(Ok(tables.records(orphans.map(|(_, locator)| locator)).iter().map(without_body).collect()))
+        now(Ok(tables.records(orphans.map(|(_, locator)| locator)).iter().map(spared).collect()))
     }
 
     fn carried(&self, node: NodeId, after: i64, limit: usize) -> Stored<Vec<Task>> {
         let tables = self.tables.lock();
         let carried = tables.carried.range((Excluded((node, after)), Unbounded));
         let carried = carried.take_while(|(carrier, _)| *carrier == node).take(limit);
-        now(Ok(tables.records(carried.map(|(_, locator)| locator)).iter().map(without_body).collect()))
+        now(Ok(tables.records(carried.map(|(_, locator)| locator)).iter().map(spared).collect()))
     }
 
     fn versions(&self, ids: Vec<TaskId>) -> Stored<Vec<(TaskId, u64)>> {
@@ -243,6 +267,26 @@ impl Store for MemoryStore {
 
     fn events(&self, id: TaskId) -> Stored<Vec<Event>> {
         now(Ok(self.read(id, |kept| kept.events.clone()).unwrap_or_default()))
+    }
+
+    fn dump(&self, after: Option<i64>, limit: usize) -> Stored<Vec<Kept>> {
+        let tables = self.tables.lock();
+        let secrets = tables.secrets.iter().filter(|_| after.is_none());
+        let secret = |(name, value): (&String, &[u8; 32])| KeptSecret { name: name.clone(), value: *value };
+        let mut all: Vec<Kept> = secrets.map(secret).map(Kept::Secret).collect();
+        let mut weight = 0;
+        for (_, kept) in tables.tasks.range((Excluded(after.unwrap_or(0)), Unbounded)).take(limit) {
+            weight += kept.weight();
+            all.push(Kept::Task(Box::new(kept.clone())));
+            if weight >= DUMP_SIZE {
+                break;
+            }
+        }
+        now(Ok(all))
+    }
+
+    fn load(&self, kept: Vec<Kept>) -> Stored<()> {
+        now(self.load_now(kept))
     }
 
     fn secret(&self, name: &str) -> Stored<[u8; 32]> {
@@ -307,16 +351,12 @@ fn scope(owner: &Owner, key: &IdempotencyKey) -> (Owner, String, String) {
     (owner.clone(), key.tool.clone(), key.key.clone())
 }
 
-fn find_mut(tasks: &mut BTreeMap<i64, Kept>, id: TaskId) -> Option<&mut Kept> {
+fn find_mut(tasks: &mut BTreeMap<i64, KeptTask>, id: TaskId) -> Option<&mut KeptTask> {
     tasks.get_mut(&id.locator()).filter(|kept| id.has_secret(&kept.task.id.secret()))
 }
 
-/// Every store leaves the bodies out of its lists, so that none of its callers comes to rely on them.
-fn without_body(task: &Task) -> Task {
+fn spared(task: &Task) -> Task {
     let mut task = task.clone();
-    match &mut task.outcome {
-        Some(Outcome::Result { body, .. } | Outcome::Error { body, .. }) => *body = Payload::null(),
-        None => {}
-    }
+    spare(&mut task);
     task
 }

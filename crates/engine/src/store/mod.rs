@@ -2,10 +2,12 @@
 
 mod code;
 pub mod conformance;
+mod kept;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
+pub mod transfer;
 
 use std::sync::Arc;
 
@@ -18,10 +20,11 @@ use tokio::sync::mpsc;
 
 use crate::{Clock, Feed, SystemClock};
 
+pub use kept::{DUMP_SIZE, Kept, KeptSecret, KeptTask};
 pub use memory::MemoryStore;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresStore};
-pub use sqlite::{SqliteOptions, SqliteStore};
+pub use sqlite::{Findings, SqliteOptions, SqliteStore, Vacuumed};
 
 /// Why a store could not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -51,7 +54,7 @@ pub enum StoreError {
 /// A page of an owner's tasks, oldest first.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// The records, without their outcomes' bodies where the store can spare reading them.
+    /// The records. As in every list, `null` stands for the outcomes' bodies and for checkpoints.
     pub tasks: Vec<Task>,
     /// Where the next page starts, if there is one: the locator of the last task of this page.
     pub next: Option<i64>,
@@ -94,7 +97,8 @@ pub trait Store: Send + Sync + 'static {
     /// Keeps a new task.
     fn create(&self, new: NewTask) -> Stored<Task>;
 
-    /// Reads the record, makes the step with [`Task::step`], and writes what it led to, all in one transaction.
+    /// Reads the record, makes the step with [`Task::step`], and writes what it led to, all in one transaction. Of a record
+    /// that is deleted, what can be long is left out, as in lists.
     fn apply(&self, id: TaskId, step: Step, now: Timestamp) -> Stored<Change>;
 
     /// The record with its outcome. Does not look at owners or at time.
@@ -113,10 +117,11 @@ pub trait Store: Send + Sync + 'static {
     /// Ids of tasks whose [`Task::due_at`] is at or before `now`, earliest first, at most `limit`.
     fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<TaskId>>;
 
-    /// Records of tasks that nobody carries and that are ready to be begun at `now`, earliest first, at most `limit`.
+    /// Records of tasks that nobody carries and that are ready to be begun at `now`, earliest first, at most `limit`. What
+    /// can be long is left out, as in a [`Page`].
     fn ready(&self, now: Timestamp, limit: usize) -> Stored<Vec<Task>>;
 
-    /// Records of tasks carried by a node that has not joined, has left or was buried; at most `limit`.
+    /// Records of tasks carried by a node that has not joined, has left or was buried; at most `limit`, as in a [`Page`].
     fn orphans(&self, limit: usize) -> Stored<Vec<Task>>;
 
     /// Records of tasks that this node carries, with locators above `after`, ascending, at most `limit`.
@@ -127,6 +132,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// The events of a task, oldest first.
     fn events(&self, id: TaskId) -> Stored<Vec<Event>>;
+
+    /// Everything there is of the tasks after the locator `after`, oldest first: at most `limit` tasks, and no more when
+    /// these have [`DUMP_SIZE`] bytes. Without an `after` the store's secrets come first. No task means that there are no more.
+    fn dump(&self, after: Option<i64>, limit: usize) -> Stored<Vec<Kept>>;
+
+    /// Keeps what a store has dumped: all of it, or nothing if anything of it is taken. A secret takes the place of the one of
+    /// its name. Nobody is told: it is no news.
+    fn load(&self, kept: Vec<Kept>) -> Stored<()>;
 
     /// A secret of this store, made on first use and kept for ever; `name` says what for.
     fn secret(&self, name: &str) -> Stored<[u8; 32]>;
@@ -170,6 +183,15 @@ fn creation(task: &Task) -> Event {
         from: None,
         to: task.status,
         why: "created".to_owned(),
+    }
+}
+
+/// Leaves out what can be long. Every store does so in its lists and when it deletes, so that none of its callers comes to
+/// rely on it.
+fn spare(task: &mut Task) {
+    task.checkpoint = task.checkpoint.as_ref().map(|_| Payload::null());
+    if let Some(outcome) = &mut task.outcome {
+        *outcome.body_mut() = Payload::null();
     }
 }
 

@@ -13,7 +13,7 @@ use taskgate_task::{
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::store::{Heard, Node, Page, Stored};
+use crate::store::{Heard, Kept, Node, Page, Stored};
 use crate::{
     Clock, Ending, Engine, Feed, Launch, MemoryStore, NodeSettings, NotStopped, Report, Runner, Store,
     StoreError, Work,
@@ -171,6 +171,14 @@ impl Store for Arc<Moody> {
         self.reach(|store| store.events(id))
     }
 
+    fn dump(&self, after: Option<i64>, limit: usize) -> Stored<Vec<Kept>> {
+        self.reach(|store| store.dump(after, limit))
+    }
+
+    fn load(&self, kept: Vec<Kept>) -> Stored<()> {
+        self.reach(|store| store.load(kept))
+    }
+
     fn secret(&self, name: &str) -> Stored<[u8; 32]> {
         self.reach(|store| store.secret(name))
     }
@@ -302,12 +310,16 @@ impl Bench {
     }
 }
 
+/// The longest result the engines here keep.
+pub const MAX_RESULT: usize = 10_000;
+
 fn engine(store: &Arc<Moody>, script: &Arc<Script>, clock: &Arc<TokioClock>) -> Engine {
     let settings = NodeSettings {
         name: "test".to_owned(),
         lease: Duration::from_secs(15),
         heartbeat: Duration::from_secs(5),
         poll: Duration::from_secs(2),
+        max_result: MAX_RESULT,
     };
     let engine = Engine::with_clock(Arc::new(store.clone()), settings, clock.clone()).expect("an engine");
     engine.add_runner("script", script.clone());

@@ -37,6 +37,31 @@ async fn a_run_becomes_a_task_while_it_runs_and_is_not_started_again() {
     assert_eq!((bench.engine.carried(), bench.stopped()), (0, 0));
 }
 
+/// What is too long to be kept is not: the task says so, whatever the outcome would have been.
+#[tokio::test(start_paused = true)]
+async fn a_result_that_is_too_long_fails_its_task() {
+    let mut bench = Bench::new();
+    for (length, is_kept) in [(100, true), (bench::MAX_RESULT, true), (bench::MAX_RESULT + 1, false)] {
+        let (task, run) = bench.task(bench.launch()).await;
+        let text = format!("\"{}\"", "x".repeat(length - 2));
+        run.end.send(result(&text)).expect("heard");
+        let ended = bench.engine.wait(&Owner::local(), task.id).await.expect("ended");
+        match (is_kept, ended.outcome) {
+            (true, Some(Outcome::Result { body, .. })) => assert_eq!(body.as_str(), text),
+            (false, Some(Outcome::Error { body, summary })) => {
+                assert_eq!(ended.status, Status::Failed);
+                let limit = format!("max_result ({} bytes)", bench::MAX_RESULT);
+                assert!(
+                    summary.contains(&limit) && summary.contains(&format!("{length} bytes")),
+                    "{summary}"
+                );
+                assert!(body.as_str().contains(r#""reason":"max_result""#), "{}", body.as_str());
+            }
+            (_, outcome) => panic!("{length}: {outcome:?}"),
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_stops_its_work() {
     let mut bench = Bench::new();

@@ -56,7 +56,12 @@ impl Engine {
             return Ok(());
         }
         let report = Report::task(self.clone(), begun.id, begun.fence);
-        let work = Work { attempt: begun.attempts, round: change.round, ..work };
+        let work = Work {
+            attempt: begun.attempts,
+            round: change.round,
+            checkpoint: begun.checkpoint.clone(),
+            ..work
+        };
         let run = runner.run(work, report.clone());
         self.carry(begun.id, begun.fence, begun.lifetime, run, report).keep();
         Ok(())

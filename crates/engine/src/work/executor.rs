@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use taskgate_task::{Change, Failure, Lifetime, Payload, Question, Step, Task, TaskId};
+use taskgate_task::{Change, Failure, Lifetime, Outcome, Payload, Question, Step, Task, TaskId};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
@@ -297,7 +297,9 @@ impl Engine {
             let idle_at = lifetime.idle_limit.map(|limit| report.last_sign() + limit);
             tokio::select! {
                 ending = &mut run => return Some(match ending {
-                    Ending::Finished(outcome) => Step::Finish { fence, outcome },
+                    Ending::Finished(outcome) => {
+                        Step::Finish { fence, outcome: within(self.0.settings.max_result, outcome) }
+                    }
                     Ending::Asked { questions, state, .. } => Step::Ask { fence, questions, resume: Some(state) },
                     Ending::Lost { message } => Step::Lose { fence, message, loss: died() },
                     Ending::PutBack { pause, message } => Step::PutBack { fence, pause, message },
@@ -399,6 +401,19 @@ impl Engine {
         self.0.executor.forget(&id, &keys);
         Ok(())
     }
+}
+
+/// The outcome as it is kept: one that is too long becomes an error that says so.
+fn within(max_result: usize, outcome: Outcome) -> Outcome {
+    let length = outcome.body().as_str().len();
+    if length <= max_result {
+        return outcome;
+    }
+    let summary = format!("The result has {length} bytes, more than max_result ({max_result} bytes).");
+    let data = serde_json::json!({ "reason": "max_result", "limit": max_result, "length": length });
+    let error = serde_json::json!({ "code": -32603, "message": summary, "data": data });
+    let body = Payload::from_value(&error).unwrap_or_else(|_| Payload::null());
+    Outcome::Error { body, summary }
 }
 
 /// Timers reach about two years; longer limits are waited for in pieces.

@@ -108,7 +108,7 @@ fn hint(key: &str, value: &DeValue<'_>) -> Option<String> {
         ("upstream", DeValue::Table(_)) => {
             Some("write [[upstream]], with two brackets on each side".to_owned())
         }
-        ("max_message" | "replay_size" | "session_replay", DeValue::Integer(_)) => {
+        ("max_message" | "max_result" | "replay_size" | "session_replay", DeValue::Integer(_)) => {
             Some("write it in quotes and with its unit: \"16MiB\"".to_owned())
         }
         ("max_sessions" | "session_requests" | "replay_events", DeValue::String(_)) => {

@@ -38,6 +38,8 @@ pub const STREAM_RETRY: DurationRange =
     DurationRange { least: Duration::ZERO, most: Duration::from_secs(60) };
 /// `max_message`.
 pub const MAX_MESSAGE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
+/// `max_result`.
+pub const MAX_RESULT: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
 /// `replay_size` and `session_replay`.
 pub const REPLAY_SIZE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
 /// `lease`. At least a second, or a busy machine would lose its work; at most an hour, or a dead one's would wait too long.

@@ -39,6 +39,7 @@ impl Config {
         set(out, "allowed_hosts", list(&settings.allowed_hosts))?;
         set(out, "allowed_origins", list(&settings.allowed_origins))?;
         set(out, "max_message", text(format_size(settings.max_message)))?;
+        set(out, "max_result", text(format_size(settings.node.max_result)))?;
         set(out, "keep_alive", text(format_duration(settings.keep_alive)))?;
         set(out, "session_idle", text(format_duration(settings.session_idle)))?;
         let streams = &settings.streams;
@@ -79,7 +80,7 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
     if let Some(prefix) = &upstream.prefix {
         set(out, "prefix", text(prefix))?;
     }
-    // None of these is a command's.
+    // These are not a command's.
     let is_run = matches!(upstream.server, UpstreamServer::Run(_));
     if !is_run {
         let speak = match upstream.speak {

@@ -217,6 +217,10 @@ fn every_edge_of_a_range_is_allowed_and_nothing_beyond() {
         ("max_message = \"1023B\"", true),
         ("max_message = \"1GiB\"", false),
         ("max_message = \"1073741825B\"", true),
+        ("max_result = \"1KiB\"", false),
+        ("max_result = \"1023B\"", true),
+        ("max_result = \"1GiB\"", false),
+        ("max_result = \"1073741825B\"", true),
         ("max_sessions = 0", true),
         ("max_sessions = 1", false),
         ("max_sessions = 1_000_000", false),
@@ -373,6 +377,7 @@ fn the_manual_names_every_limit() {
     }
     for (key, range) in [
         ("max_message", limits::MAX_MESSAGE),
+        ("max_result", limits::MAX_RESULT),
         ("replay_size", limits::REPLAY_SIZE),
         ("session_replay", limits::REPLAY_SIZE),
     ] {

@@ -127,11 +127,6 @@ impl Upstream {
         &self.spec.name
     }
 
-    /// Whether it is a server in this program.
-    pub fn is_in_process(&self) -> bool {
-        matches!(self.spec.kind, UpstreamKind::InProcess(_))
-    }
-
     /// Runs its tools.
     pub fn runner(self: &Arc<Self>) -> Arc<dyn Runner> {
         match &self.command {
@@ -143,6 +138,11 @@ impl Upstream {
     /// Whether its tool is a command, which runs apart from this process.
     pub fn is_command(&self) -> bool {
         self.command.is_some()
+    }
+
+    /// Whether it is a server in this program.
+    pub fn is_in_process(&self) -> bool {
+        matches!(self.spec.kind, UpstreamKind::InProcess(_))
     }
 
     /// The connection. Waits while it is started for the first time; fails at once while it is down.

@@ -19,6 +19,7 @@ pub mod node;
 pub mod race;
 mod sample;
 pub mod secret;
+pub mod transfer;
 
 use super::Store;
 
@@ -26,6 +27,7 @@ use super::Store;
 pub async fn run_all<S: Store>(make: impl Fn() -> S) {
     create::a_created_task_reads_back_in_every_field(&make).await;
     create::a_mebibyte_reads_back(&make).await;
+    create::what_is_long_lasts_as_long_as_it_is_wanted(&make).await;
     create::a_taken_id_is_refused_and_keeps_what_it_had(&make).await;
     create::a_locator_without_its_secret_opens_nothing(&make).await;
     create::creates_at_the_same_time_are_all_kept(&make).await;
@@ -58,6 +60,9 @@ pub async fn run_all<S: Store>(make: impl Fn() -> S) {
     feed::a_write_outlives_its_caller(&make).await;
     feed::refusals_are_no_news(&make).await;
     secret::a_secret_is_made_once(&make).await;
+    transfer::a_loaded_store_is_the_dumped_one(&make).await;
+    transfer::a_page_of_long_tasks_is_short(&make).await;
+    transfer::a_load_is_all_or_nothing(&make).await;
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ fn payload() -> impl Strategy<Value = Payload> {
     prop_oneof![
         Just(Payload::null()),
         "\\PC{0,12}".prop_map(|text| Payload::from_value(&text).unwrap()),
-        (0usize..9000).prop_map(|length| Payload::from_value(&"x".repeat(length)).unwrap()),
+        (0usize..40_000).prop_map(|length| Payload::from_value(&"x".repeat(length)).unwrap()),
     ]
 }
 

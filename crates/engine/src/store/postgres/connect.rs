@@ -129,7 +129,7 @@ impl std::fmt::Debug for Connector {
 fn setup(options: &PostgresOptions) -> String {
     let limit = options.statement_timeout.as_millis().max(2);
     format!(
-        "{} SET search_path TO {};
+        "{} SET search_path TO \"{}\";
          SET statement_timeout TO {limit}; SET lock_timeout TO {}; SET idle_in_transaction_session_timeout TO {};
          SET tcp_user_timeout TO {limit};",
         include_str!("queries/session.sql"),

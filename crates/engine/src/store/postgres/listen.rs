@@ -75,7 +75,7 @@ impl Listener {
 
     /// Sees to it that the session listens; ends without an error if nobody wants to hear any more.
     async fn listen(&self, client: &Client, backoff: &mut Backoff) -> Result<(), String> {
-        let sql = format!("{} LISTEN {}", self.connector.setup(), self.channel);
+        let sql = format!("{} LISTEN \"{}\"", self.connector.setup(), self.channel);
         self.connector.within(client.batch_execute(&sql)).await?;
         *backoff = Backoff::new();
         // Whatever was told while nobody listened is missed.

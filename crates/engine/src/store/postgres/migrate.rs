@@ -7,7 +7,7 @@ use crate::StoreError;
 /// change. Nodes of the version before go on while the first one of a new version migrates, so a migration must leave them working.
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_tasks.sql")];
 
-/// The oldest server that can tell what became of a transaction (`pg_xact_status` of a 64-bit number).
+/// The oldest server that numbers transactions for ever (`pg_current_xact_id`).
 const OLDEST_SERVER: i32 = 130_000;
 
 /// Brings the schema up to this version's layout. One node at a time: the others wait, and find it done.
@@ -17,7 +17,6 @@ pub(super) async fn migrate(client: &Client, schema: &str) -> Result<(), StoreEr
         .batch_execute("SET statement_timeout TO 0; SET lock_timeout TO '60s'; BEGIN")
         .await
         .map_err(about)?;
-    // The name of the schema is plain: letters, digits and `_`.
     let done = within_transaction(client, schema).await;
     let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let ended = client.batch_execute(end).await.map_err(about);
@@ -47,16 +46,18 @@ async fn within_transaction(client: &Client, schema: &str) -> Result<(), StoreEr
     // "taskgate" in ASCII: an advisory lock's number should not be somebody else's as well.
     let lock = "SELECT pg_advisory_xact_lock(x'7461736b67617465'::bigint)";
     client.batch_execute(lock).await.map_err(about)?;
+    // The name is plain (letters, digits and `_`), but it may be a word of the language.
+    let quoted = format!("\"{schema}\"");
     if !exists(client, "SELECT 1 FROM pg_namespace WHERE nspname = $1", schema).await? {
-        client.batch_execute(&format!("CREATE SCHEMA {schema}")).await.map_err(about)?;
+        client.batch_execute(&format!("CREATE SCHEMA {quoted}")).await.map_err(about)?;
     }
-    let layout = format!("{schema}.taskgate_layout");
+    let layout = format!("{quoted}.taskgate_layout");
     let seen = if exists(client, "SELECT 1 WHERE to_regclass($1) IS NOT NULL", &layout).await? {
         let sql = format!("SELECT coalesce(max(version), 0) FROM {layout}");
         client.query_one(&sql, &[]).await.and_then(|row| row.try_get::<_, i32>(0)).map_err(about)?
     } else {
         let anything = "SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace($1)";
-        if exists(client, anything, schema).await? {
+        if exists(client, anything, &quoted).await? {
             return Err(refused(&format!(
                 "the schema {schema} belongs to another application: it has tables and none that says which taskgate \
                  made them; choose another schema"

@@ -51,7 +51,7 @@ impl PostgresOptions {
         }
     }
 
-    /// Whether the schema's name is one that needs no quoting and is not the server's own.
+    /// Whether the schema's name holds nothing odd and is not the server's own.
     pub(super) fn is_schema_plain(&self) -> bool {
         let mut bytes = self.schema.bytes();
         bytes.next().is_some_and(|first| first.is_ascii_lowercase())

@@ -170,7 +170,7 @@ impl<'r> Cell<'r> {
         self.row.try_get(self.name).map_err(|error| self.damaged(super::fault::say(&error)))
     }
 
-    fn damaged(self, why: impl Display) -> StoreError {
+    pub(super) fn damaged(self, why: impl Display) -> StoreError {
         StoreError::Failed(format!("the database is damaged: {}.{} {why}", self.table, self.name))
     }
 }

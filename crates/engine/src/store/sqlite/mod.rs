@@ -5,7 +5,10 @@
 //! - `checkpoint` copies the write-ahead log back into the file, so that no commit has to.
 //! - `file` sees to it that no other process has the same file open.
 
+mod blob;
+mod care;
 mod checkpoint;
+mod dump;
 mod file;
 mod open;
 mod read;
@@ -25,8 +28,11 @@ use rusqlite::Connection;
 use taskgate_task::{
     Change, Event, IdempotencyKey, NewTask, NodeId, Owner, Payload, Step, Task, TaskId, Timestamp,
 };
+use tokio::runtime::Handle;
 
-use super::{Node, Page, Store, StoreError, Stored};
+pub use self::care::{Findings, Vacuumed};
+use self::read::Found;
+use super::{Kept, Node, Page, Store, StoreError, Stored};
 use crate::Feed;
 
 /// How a [`SqliteStore`] is opened.
@@ -89,6 +95,29 @@ impl SqliteStore {
         Box::pin(ready(self.0.readers.with(read)))
     }
 
+    /// Reads on the calling thread what is short, and on a thread that may wait what turns out to be long: every megabyte
+    /// takes a millisecond or more, in which the calling thread could serve others.
+    fn find<T: Send + 'static>(
+        &self,
+        read: impl Fn(&Connection, u64) -> Result<Found<T>, StoreError> + Send + 'static,
+    ) -> Stored<Option<T>> {
+        let found = match (self.0.readers.with(|db| read(db, LONG)), Handle::try_current()) {
+            (Ok(Found::Long), Ok(runtime)) => {
+                let store = self.clone();
+                // Asked anew, since a record and its payloads must be of one moment.
+                let reading = runtime.spawn_blocking(move || store.0.readers.with(|db| read(db, u64::MAX)));
+                return Box::pin(async move {
+                    let found =
+                        reading.await.map_err(|error| StoreError::Failed(format!("reading ended: {error}")));
+                    found.flatten().map(Found::whole)
+                });
+            }
+            (Ok(Found::Long), Err(_)) => self.0.readers.with(|db| read(db, u64::MAX)),
+            (found, _) => found,
+        };
+        Box::pin(ready(found.map(Found::whole)))
+    }
+
     fn write<W: write::Write>(&self, write: W) -> Stored<W::Written> {
         Box::pin(self.0.writer.send(write))
     }
@@ -104,11 +133,11 @@ impl Store for SqliteStore {
     }
 
     fn get(&self, id: TaskId) -> Stored<Option<Task>> {
-        self.read(|db| read::get(db, id))
+        self.find(move |db, most| read::get(db, id, most))
     }
 
     fn work(&self, id: TaskId) -> Stored<Option<Payload>> {
-        self.read(|db| read::work(db, id))
+        self.find(move |db, most| read::work(db, id, most))
     }
 
     fn keyed(&self, owner: &Owner, key: &IdempotencyKey) -> Stored<Option<(TaskId, bool)>> {
@@ -141,6 +170,14 @@ impl Store for SqliteStore {
 
     fn events(&self, id: TaskId) -> Stored<Vec<Event>> {
         self.read(|db| read::events(db, id))
+    }
+
+    fn dump(&self, after: Option<i64>, limit: usize) -> Stored<Vec<Kept>> {
+        self.read(|db| dump::dump(db, after, limit))
+    }
+
+    fn load(&self, kept: Vec<Kept>) -> Stored<()> {
+        self.write(write::Load(kept))
     }
 
     fn secret(&self, name: &str) -> Stored<[u8; 32]> {
@@ -178,6 +215,9 @@ impl Store for SqliteStore {
         &self.0.feed
     }
 }
+
+/// From how many bytes on a payload is not read on the thread that asks for it.
+const LONG: u64 = 1 << 20;
 
 /// What SQLite said, as the store's own error.
 fn failed(error: rusqlite::Error) -> StoreError {

@@ -2,6 +2,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::failed;
@@ -48,6 +49,21 @@ impl Connections {
         log.push("-wal");
         let synced = File::open(&log).and_then(|log| log.sync_all());
         synced.map_err(|error| StoreError::Failed(format!("{}: {error}", log.display())))?;
+        Ok(db)
+    }
+
+    /// An error if the file is not ours, or from the future. Nothing is written.
+    pub(super) fn is_ours(&self) -> Result<(), StoreError> {
+        let db = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed)?;
+        self.layout(&db).map(drop)
+    }
+
+    /// A connection to look at the file with, which leaves it as it is. It is opened for writing all the same: one that can
+    /// only read knows nothing of a table's checks.
+    pub(super) fn inspector(&self) -> Result<Connection, StoreError> {
+        let db = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(failed)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+        db.execute_batch("PRAGMA query_only = ON;").map_err(failed)?;
         Ok(db)
     }
 

@@ -3,30 +3,64 @@
 use rusqlite::{Connection, Row};
 use taskgate_task::{Event, IdempotencyKey, NodeId, Owner, Payload, Task, TaskId, Timestamp};
 
+use super::blob::{self, Blobs};
 use super::failed;
 use super::row::{self, Bodies, Cell};
 use crate::StoreError;
 use crate::store::{Node, Page};
 
-/// The record of `id`, with its outcome's body. The most frequent question of all.
-pub(super) fn get(db: &Connection, id: TaskId) -> Result<Option<Task>, StoreError> {
+/// The row of `id`, and where the payloads lie that are not in it. The most frequent question of all.
+pub(super) fn record(db: &Connection, id: TaskId) -> Result<Option<(Task, Blobs)>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/task_get.sql")).map_err(failed)?;
     let mut rows = statement.query([id.locator()]).map_err(failed)?;
     match rows.next().map_err(failed)? {
-        Some(row) if id.has_secret(secret_in(row, 1)?) => row::task(row, Bodies::Read).map(Some),
+        Some(row) if id.has_secret(secret_in(row, 1)?) => {
+            Ok(Some((row::task(row, Bodies::Read)?, row::blobs(row)?)))
+        }
         _ => Ok(None),
     }
 }
 
-/// The description of the work of `id`, if it has not ended.
-pub(super) fn work(db: &Connection, id: TaskId) -> Result<Option<Payload>, StoreError> {
+/// What was found.
+pub(super) enum Found<T> {
+    Whole(Option<T>),
+    /// It is there, but longer than was asked for.
+    Long,
+}
+
+impl<T> Found<T> {
+    /// What was asked for at any length.
+    pub(super) fn whole(self) -> Option<T> {
+        match self {
+            Found::Whole(found) => found,
+            Found::Long => None,
+        }
+    }
+}
+
+/// The record of `id` with its outcome, if what is long in it is not longer than `most` bytes.
+pub(super) fn get(db: &Connection, id: TaskId, most: u64) -> Result<Found<Task>, StoreError> {
+    let Some((mut task, blobs)) = record(db, id)? else { return Ok(Found::Whole(None)) };
+    if blobs.length(db)? > most {
+        return Ok(Found::Long);
+    }
+    blobs.fill(db, &mut task)?;
+    Ok(Found::Whole(Some(task)))
+}
+
+/// The description of the work of `id`, if it is still wanted, and not longer than `most` bytes.
+pub(super) fn work(db: &Connection, id: TaskId, most: u64) -> Result<Found<Payload>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/task_work.sql")).map_err(failed)?;
     let mut rows = statement.query([id.locator()]).map_err(failed)?;
-    match rows.next().map_err(failed)? {
-        Some(row) if id.has_secret(secret_in(row, 0)?) => {
-            Cell { row, index: 1, table: "task", name: "work" }.maybe(Cell::payload)
-        }
-        _ => Ok(None),
+    let Some(row) = rows.next().map_err(failed)? else { return Ok(Found::Whole(None)) };
+    if !id.has_secret(secret_in(row, 0)?) {
+        return Ok(Found::Whole(None));
+    }
+    let cell = |index, name| Cell { row, index, table: "task", name };
+    match cell(2, "work_blob").maybe(Cell::int)? {
+        Some(key) if blob::length(db, key)? > most => Ok(Found::Long),
+        Some(key) => Ok(Found::Whole(Some(blob::get(db, key)?))),
+        None => Ok(Found::Whole(cell(1, "work").maybe(Cell::payload)?)),
     }
 }
 
@@ -137,7 +171,7 @@ fn secret_in<'r>(row: &'r Row<'r>, index: usize) -> Result<&'r [u8], StoreError>
     Cell { row, index, table: "task", name: "secret" }.bytes()
 }
 
-fn collect<T>(
+pub(super) fn collect<T>(
     rows: rusqlite::Result<rusqlite::Rows<'_>>,
     read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
@@ -150,6 +184,6 @@ fn collect<T>(
 }
 
 /// SQLite takes a negative limit for none at all, so a limit beyond its numbers becomes its largest.
-fn sql_limit(limit: usize) -> i64 {
+pub(super) fn sql_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -9,6 +9,7 @@ use taskgate_task::{
     Carrier, Event, Inputs, Lifetime, NodeId, Outcome, Owner, Payload, Task, TaskId, Timestamp,
 };
 
+use super::blob::Blobs;
 use super::failed;
 use crate::StoreError;
 use crate::store::Node;
@@ -22,8 +23,18 @@ pub(super) enum Bodies {
     Spared,
 }
 
+/// Reads where the payloads of a record lie that are not in its row.
+pub(super) fn blobs(row: &Row<'_>) -> Result<Blobs, StoreError> {
+    let cell = |index| Cell { row, index, table: "task", name: TASK[index] };
+    Ok(Blobs {
+        checkpoint: cell(27).maybe(Cell::int)?,
+        outcome: cell(28).maybe(Cell::int)?,
+        work: cell(29).maybe(Cell::int)?,
+    })
+}
+
 /// The columns every query for records selects, in this order.
-pub(super) const TASK: [&str; 27] = [
+pub(super) const TASK: [&str; 30] = [
     "locator",
     "secret",
     "owner",
@@ -51,12 +62,15 @@ pub(super) const TASK: [&str; 27] = [
     "ready_at",
     "max_attempts",
     "checkpoint",
+    "checkpoint_blob",
+    "outcome_blob",
+    "work_blob",
 ];
 
 /// The columns of an event.
 pub(super) const EVENT: [&str; 7] = ["secret", "version", "at", "who", "from_status", "to_status", "why"];
 
-/// Reads a record.
+/// Reads a record. Where a payload lies in a blob, `null` stands in its place.
 pub(super) fn task(row: &Row<'_>, bodies: Bodies) -> Result<Task, StoreError> {
     let cell = |index| Cell { row, index, table: "task", name: TASK[index] };
     let mut task = Task {
@@ -70,7 +84,10 @@ pub(super) fn task(row: &Row<'_>, bodies: Bodies) -> Result<Task, StoreError> {
         carrier: Carrier::from_parts(cell(23).maybe(Cell::node)?, cell(24).maybe(Cell::time)?),
         attempts: cell(8).count()?,
         max_attempts: cell(25).count()?,
-        checkpoint: cell(26).maybe(Cell::payload)?,
+        checkpoint: match cell(27).is_null()? {
+            true => cell(26).maybe(Cell::payload)?,
+            false => Some(Payload::null()),
+        },
         created_at: cell(9).time()?,
         updated_at: cell(10).time()?,
         ended_at: cell(11).maybe(Cell::time)?,
@@ -88,8 +105,8 @@ pub(super) fn task(row: &Row<'_>, bodies: Bodies) -> Result<Task, StoreError> {
     };
     if let Some(kind) = cell(18).maybe(Cell::code)? {
         let body = match bodies {
-            Bodies::Read => cell(22).payload()?,
-            Bodies::Spared => Payload::null(),
+            Bodies::Read if cell(28).is_null()? => cell(22).payload()?,
+            Bodies::Read | Bodies::Spared => Payload::null(),
         };
         let summary = cell(20);
         task.outcome = Some(match kind {
@@ -144,7 +161,11 @@ impl<'r> Cell<'r> {
         self,
         read: impl FnOnce(Self) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
-        if matches!(self.value()?, ValueRef::Null) { Ok(None) } else { read(self).map(Some) }
+        if self.is_null()? { Ok(None) } else { read(self).map(Some) }
+    }
+
+    fn is_null(self) -> Result<bool, StoreError> {
+        Ok(matches!(self.value()?, ValueRef::Null))
     }
 
     pub(super) fn int(self) -> Result<i64, StoreError> {
@@ -207,6 +228,11 @@ impl<'r> Cell<'r> {
     }
 
     fn damaged(self, why: impl Display) -> StoreError {
-        StoreError::Failed(format!("the file is damaged: {}.{} {why}", self.table, self.name))
+        damaged(self.table, self.name, why)
     }
+}
+
+/// The file holds what it cannot hold.
+pub(super) fn damaged(table: &str, column: &str, why: impl Display) -> StoreError {
+    StoreError::Failed(format!("the file is damaged: {table}.{column} {why}"))
 }

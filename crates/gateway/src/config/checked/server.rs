@@ -82,7 +82,7 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
     }
 }
 
-/// How this node lives among others.
+/// What this node keeps, and how it lives among others.
 fn check_node(raw: &RawConfig, around: &Surroundings<'_>) -> NodeSettings {
     let default = NodeSettings::default();
     let duration = |entry: &Entry<String>, key, range: DurationRange| {
@@ -105,6 +105,11 @@ fn check_node(raw: &RawConfig, around: &Surroundings<'_>) -> NodeSettings {
         lease,
         heartbeat,
         poll: duration(&raw.store_poll, "store_poll", limits::STORE_POLL).unwrap_or(default.poll),
+        max_result: around
+            .parsed(&raw.max_result, "max_result", &limits::MAX_RESULT.allowed(), |text| {
+                limits::MAX_RESULT.parse(text)
+            })
+            .unwrap_or(default.max_result),
     }
 }
 

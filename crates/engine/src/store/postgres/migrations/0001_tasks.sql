@@ -85,6 +85,14 @@ CREATE TABLE node (
     lease_until bigint NOT NULL
 );
 
+-- The last transaction that each session has committed. It says what became of one whose session ended meanwhile.
+CREATE TABLE mark (
+    session text        COLLATE "C" PRIMARY KEY,
+    xact    text        NOT NULL,
+    at      timestamptz NOT NULL DEFAULT now()
+)
+WITH (fillfactor = 50);
+
 CREATE TABLE secret (
     name  text  COLLATE "C" PRIMARY KEY,
     value bytea NOT NULL CHECK (length(value) = 32)

@@ -131,3 +131,29 @@ async fn a_commit_nobody_can_ask_about_is_called_that() {
     let Some(News::Changed(told)) = soon(follower.next()).await else { panic!("no news") };
     assert_eq!((told.version, told.status), (2, Status::Cancelled));
 }
+
+/// A server that crashes forgets the numbers of transactions that had not reached its disk, and gives them to others. That
+/// one of those was committed says nothing about ours.
+#[tokio::test]
+async fn a_commit_is_not_taken_for_another_one_after_a_crash_of_the_server() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.url()).await;
+    let url = proxy.through(server.url());
+    let options = crate::PostgresOptions { patience: Duration::from_secs(60), ..on(&url) };
+    let store = tokio::task::spawn_blocking(move || open(&options)).await.unwrap();
+    proxy.set(Network::LoseCommitForLong);
+    let new = new_task();
+    let created = store.create(new.clone());
+    while proxy.get() != Network::Down {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    server.order("kill");
+    server.order("start");
+    let others = admin(&on(server.url())).await;
+    for _ in 0..50 {
+        others.batch_execute("SELECT pg_current_xact_id()").await.unwrap();
+    }
+    proxy.set(Network::Fine);
+    let created = soon(created).await.unwrap();
+    assert_eq!(store.get(new.id).await.unwrap(), Some(created));
+}

@@ -48,6 +48,16 @@ async fn schemas_of_others_and_of_the_future_are_refused_and_left_alone() {
     assert!(refusal(&odd).await.contains("cannot be the schema's name"));
 }
 
+#[tokio::test]
+async fn a_schema_may_be_called_by_a_word_of_the_language() {
+    let options = PostgresOptions { schema: "table".to_owned(), ..options() };
+    let store = open(&options);
+    let mut heard = store.others().unwrap();
+    let id = store.create(new_task()).await.unwrap().id;
+    assert!(open(&options).get(id).await.unwrap().is_some());
+    assert_eq!(super::soon(heard.recv()).await, Some(crate::store::Heard::Gap));
+}
+
 /// What is acknowledged is on disk, even where the server is set up to be careless.
 #[tokio::test]
 async fn commits_wait_for_the_disk_whatever_the_default_is() {

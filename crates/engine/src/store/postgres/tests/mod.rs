@@ -7,6 +7,7 @@ mod layout;
 mod proxy;
 mod server;
 mod shared;
+mod tls;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -18,6 +18,10 @@ pub enum Network {
     CutBeforeCommit,
     /// It swallows a `COMMIT` and everything after, and tells the server nothing: only the client is told.
     SwallowCommit,
+    /// It swallows a `COMMIT` and everything after, and tells nobody: as if the node had been frozen.
+    FreezeAtCommit,
+    /// Nobody gets through, nor does the next commit and what was sent with it. The server is told nothing.
+    LoseCommitForLong,
     /// Nobody gets through, and those who were connected are cut off at the next commit.
     CutAfterCommitForLong,
     /// Nobody gets through.
@@ -81,7 +85,10 @@ async fn connect(client: TcpStream, server: &str, network: Arc<Mutex<Network>>) 
     let deaf = Arc::new(AtomicBool::new(false));
     let mut back = tokio::spawn(answer(from_server, to_client, Arc::clone(&deaf)));
     let kept = forward(from_client, to_server, &network, &deaf).await;
-    if deaf.load(Ordering::SeqCst) {
+    let frozen = matches!(kept, Some((_, Network::FreezeAtCommit)));
+    if frozen {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    } else if deaf.load(Ordering::SeqCst) {
         // The server has committed when it says so, and nobody hears it.
         let _ = (&mut back).await;
     }
@@ -112,7 +119,7 @@ async fn forward(
     mut to: OwnedWriteHalf,
     network: &Mutex<Network>,
     deaf: &AtomicBool,
-) -> Option<OwnedWriteHalf> {
+) -> Option<(OwnedWriteHalf, Network)> {
     let mut bytes = vec![0; 1 << 16];
     loop {
         let length = from.read(&mut bytes).await.ok().filter(|length| *length > 0)?;
@@ -121,9 +128,16 @@ async fn forward(
         let now = match (commit, &mut *network.lock()) {
             (
                 Some(_),
-                network @ (Network::CutAfterCommit | Network::CutBeforeCommit | Network::SwallowCommit),
+                network @ (Network::CutAfterCommit
+                | Network::CutBeforeCommit
+                | Network::SwallowCommit
+                | Network::FreezeAtCommit),
             ) => std::mem::replace(network, Network::Fine),
             (Some(_), network @ Network::CutAfterCommitForLong) => std::mem::replace(network, Network::Down),
+            (Some(_), network @ Network::LoseCommitForLong) => {
+                *network = Network::Down;
+                Network::LoseCommitForLong
+            }
             (_, Network::Down) => Network::Down,
             _ => Network::Fine,
         };
@@ -133,15 +147,16 @@ async fn forward(
             Network::CutAfterCommit | Network::CutAfterCommitForLong => {
                 deaf.store(true, Ordering::SeqCst);
                 to.write_all(bytes).await.ok()?;
-                return Some(to);
+                return Some((to, now));
             }
+            Network::LoseCommitForLong => return Some((to, now)),
             Network::CutBeforeCommit => {
                 to.write_all(before).await.ok()?;
                 return None;
             }
-            Network::SwallowCommit => {
+            Network::SwallowCommit | Network::FreezeAtCommit => {
                 to.write_all(before).await.ok()?;
-                return Some(to);
+                return Some((to, now));
             }
             Network::Down => return None,
         }

@@ -36,10 +36,10 @@ impl Server {
         &self.url
     }
 
-    /// `stop`, `kill` or `start`; returns when it is done.
-    pub fn order(&self, order: &str) {
+    /// `stop`, `kill`, `start` or `tls`; returns what is said when it is done.
+    pub fn order(&self, order: &str) -> String {
         let (_, orders, said) = &mut *self.process.lock();
         writeln!(orders, "{order}").unwrap();
-        said.next().expect("the server's script has ended").unwrap();
+        said.next().expect("the server's script has ended").unwrap()
     }
 }

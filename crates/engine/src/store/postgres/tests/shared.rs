@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use taskgate_task::{IdempotencyKey, NewTask, NodeId, TaskId};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{NOW, admin, new_task, number, open, options, report, soon, terminate};
+use super::proxy::{Network, Proxy};
+use super::{NOW, Server, admin, new_task, number, open, options, report, soon, terminate};
 use crate::store::{Heard, Node};
 use crate::{PostgresOptions, Store, StoreError};
 
@@ -150,4 +151,27 @@ async fn the_clock_is_that_of_the_database() {
     let after = number(&admin, sql).await;
     // The machine may be busy; wrong units or a wrong sign are further off.
     assert!(before - 2000 <= now && now <= after + 2000, "{before} {now} {after}");
+}
+
+/// A node that is frozen in the middle of a transaction holds its locks no longer than the server's patience with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_frozen_node_does_not_hold_the_others_up() {
+    let options = PostgresOptions { statement_timeout: Duration::from_secs(2), ..options() };
+    let proxy = Proxy::to(Server::shared().url()).await;
+    let through = PostgresOptions { url: proxy.through(&options.url), ..options.clone() };
+    let (frozen, other) = (open(&through), open(&options));
+    let id = frozen.create(new_task()).await.unwrap().id;
+    proxy.set(Network::FreezeAtCommit);
+    let held = tokio::spawn(frozen.apply(id, report("frozen"), NOW));
+    soon(async {
+        while proxy.get() != Network::Fine {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let change = soon(other.apply(id, report("other"), NOW)).await.unwrap();
+    assert_eq!(change.task.version, 2);
+    // Nothing of what it had begun is left, and it is made again as if it came now.
+    let change = soon(held).await.unwrap().unwrap();
+    assert_eq!((change.task.version, change.task.status_message.as_deref()), (3, Some("frozen")));
 }

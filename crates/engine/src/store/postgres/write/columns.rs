@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use taskgate_task::{Event, IdempotencyKey, NewTask, Outcome, Task};
+use taskgate_task::{Event, IdempotencyKey, Outcome, Payload, Task};
 use tokio_postgres::types::ToSql;
 
 use crate::StoreError;
@@ -150,17 +150,21 @@ pub(super) struct Creates<'a> {
 }
 
 impl<'a> Creates<'a> {
-    /// The record as it now is, which may be further than at its creation, and what it was made from.
-    pub(super) fn push(&mut self, task: &'a Task, new: &'a NewTask) -> Result<(), StoreError> {
+    /// The record as it now is, which may be further than at its creation.
+    pub(super) fn push(
+        &mut self,
+        task: &'a Task,
+        work: Option<&'a Payload>,
+        key: Option<&'a IdempotencyKey>,
+    ) -> Result<(), StoreError> {
         self.state.push(task)?;
         self.secret.push(task.id.secret().to_vec());
         self.owner.push(kept(task.owner.as_str()));
         self.runner.push(kept(&task.runner));
         self.class.push(code(task.class));
         self.created_at.push(task.created_at.as_millis());
-        self.work.push(is_work_wanted(task).then(|| new.work.as_str()));
+        self.work.push(work.map(Payload::as_str));
         self.max_attempts.push(task.max_attempts.into());
-        let key = new.key.as_ref();
         self.key_tool.push(key.map(|key| kept(&key.tool)));
         self.key.push(key.map(|key| kept(&key.key)));
         self.key_digest.push(key.map(|key| &key.digest[..]));

@@ -33,7 +33,7 @@ pub(super) enum What {
 
 /// What a write led to.
 pub(super) enum Done {
-    Created(Task),
+    Created(Box<Task>),
     Changed(Box<Change>),
     Ran(Vec<Row>),
 }
@@ -117,7 +117,7 @@ impl Job {
             _ => false,
         };
         match (&mut self.what, done) {
-            (What::Create { reply, .. }, Ok(Done::Created(task))) => answer(reply, Ok(task)),
+            (What::Create { reply, .. }, Ok(Done::Created(task))) => answer(reply, Ok(*task)),
             (What::Apply { reply, .. }, Ok(Done::Changed(change))) => answer(reply, Ok(*change)),
             (What::Run { reply, .. }, Ok(Done::Ran(rows))) => answer(reply, Ok(rows)),
             (_, Err(error)) => self.fail(error),

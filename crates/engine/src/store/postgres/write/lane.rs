@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::fate::Fate;
 use super::job::{Job, What};
-use super::session::{Process, Session};
+use super::session::Session;
 use super::transaction::{self, Outcomes, Trouble};
 use crate::store::postgres::backoff::Backoff;
 use crate::store::postgres::connect::Connector;
@@ -23,26 +24,18 @@ const TRIES: u32 = 3;
 
 /// One connection that writes. What waits for it when it comes around is committed together.
 pub(in crate::store::postgres) struct Lane {
-    connector: Connector,
-    queue: mpsc::UnboundedReceiver<Job>,
+    pub(super) connector: Connector,
+    pub(super) queue: mpsc::UnboundedReceiver<Job>,
     waiting: VecDeque<Job>,
     /// What is being seen to its end, with the number of times it has failed; the next ones are last.
     open: Vec<(Vec<Job>, u32)>,
-    session: Option<Session>,
+    pub(super) session: Option<Session>,
     /// Why there is no session.
     reason: String,
     feed: Feed,
     /// Where the locators of what was committed go, for the other nodes.
     news: mpsc::UnboundedSender<i64>,
-    patience: Duration,
-}
-
-/// What became of a transaction whose session ended during its commit.
-enum Fate {
-    Committed,
-    Undone,
-    /// The callers have been told that nobody knows.
-    Unknown,
+    pub(super) patience: Duration,
 }
 
 impl Lane {
@@ -185,7 +178,7 @@ impl Lane {
     }
 
     /// Waits for `what`; meanwhile jobs whose patience is over are told so.
-    async fn patiently<T>(&mut self, jobs: &mut Vec<Job>, what: impl Future<Output = T>) -> T {
+    pub(super) async fn patiently<T>(&mut self, jobs: &mut Vec<Job>, what: impl Future<Output = T>) -> T {
         let mut what = pin!(what);
         loop {
             self.take();
@@ -209,76 +202,6 @@ impl Lane {
             }
         }
     }
-
-    /// Asks the server what became of the transaction. While nobody answers the callers wait, but no longer than their
-    /// patience; even then the question stays, so that followers are told what was committed.
-    async fn find_out(&mut self, xact: &str, process: &Process, jobs: &mut Vec<Job>) -> Fate {
-        let until = Instant::now() + self.patience;
-        let mut backoff = Backoff::new();
-        let mut told = false;
-        loop {
-            let connector = self.connector.clone();
-            let session = self.session.take();
-            let asking = async move {
-                let session = match session {
-                    Some(session) => session,
-                    None => Session::open(&connector).await?,
-                };
-                let status = connector.within(status(&session, xact, process)).await?;
-                Ok::<_, String>((session, status))
-            };
-            let why = match self.patiently(&mut Vec::new(), asking).await {
-                Ok((session, status)) => {
-                    self.session = Some(session);
-                    match status.as_deref() {
-                        Some("committed") => return Fate::Committed,
-                        Some("aborted") if told => return Fate::Unknown,
-                        Some("aborted") => return Fate::Undone,
-                        Some(_) => "the transaction has not ended".to_owned(),
-                        None => {
-                            fail(jobs, &unknown("the server has forgotten the transaction"));
-                            return Fate::Unknown;
-                        }
-                    }
-                }
-                Err(why) => self.connector.unreachable(&why).to_string(),
-            };
-            if Instant::now() >= until && !told {
-                fail(jobs, &unknown(&why));
-                told = true;
-            }
-            if told && self.queue.is_closed() {
-                return Fate::Unknown;
-            }
-            self.patiently(&mut Vec::new(), sleep(backoff.next())).await;
-        }
-    }
-}
-
-/// `None` if the server does not know the transaction any more. One that has not ended is ended: its session is lost to us, but
-/// may not have noticed.
-async fn status(
-    session: &Session,
-    xact: &str,
-    process: &Process,
-) -> Result<Option<String>, tokio_postgres::Error> {
-    let ask = || async {
-        let row = session.client.query_one(include_str!("../queries/xact_status.sql"), &[&xact]).await?;
-        row.try_get::<_, Option<String>>(0)
-    };
-    let status = ask().await?;
-    if status.as_deref() != Some("in progress") {
-        return Ok(status);
-    }
-    let end = include_str!("../queries/xact_end.sql");
-    session.client.query(end, &[&process.number, &process.started]).await?;
-    ask().await
-}
-
-fn unknown(why: &str) -> StoreError {
-    StoreError::Failed(format!(
-        "the connection ended while the write was being committed, and whether it was could not be found out: {why}"
-    ))
 }
 
 /// Takes those out whose patience is over.
@@ -287,7 +210,7 @@ fn overdue(jobs: &mut Vec<Job>, now: Instant) -> Vec<Job> {
     jobs.drain(..late).collect()
 }
 
-fn fail(jobs: &mut [Job], error: &StoreError) {
+pub(super) fn fail(jobs: &mut [Job], error: &StoreError) {
     for job in jobs {
         job.fail(error.clone());
     }

@@ -7,8 +7,8 @@ use tokio_postgres::Row;
 use super::columns::{Creates, Events, Updates};
 use super::job::{Done, Job, What};
 use crate::StoreError;
-use crate::store::creation;
 use crate::store::postgres::row::{self, Bodies, Cell};
+use crate::store::{creation, is_work_wanted, spare};
 
 /// Owner, tool and key.
 type Scope<'a> = (&'a str, &'a str, &'a str);
@@ -71,7 +71,7 @@ impl<'a> Plan<'a> {
     /// Makes the write, in memory.
     pub(super) fn make(&mut self, job: &'a Job) -> Result<Done, StoreError> {
         match &job.what {
-            What::Create { new, .. } => self.create(new).map(Done::Created),
+            What::Create { new, .. } => self.create(new).map(Box::new).map(Done::Created),
             What::Apply { id, step, now, .. } => self.apply(*id, step, *now).map(Box::new).map(Done::Changed),
             What::Run { .. } => Err(StoreError::Failed("a statement is about no task".to_owned())),
         }
@@ -117,12 +117,13 @@ impl<'a> Plan<'a> {
         // Payloads share their text, so the clone is cheap however much was answered.
         let step = step.clone();
         // The lane serves many tasks; a defect in the rules must not end it because of one of them.
-        let change = catch_unwind(AssertUnwindSafe(|| task.step(step, now)))
+        let mut change = catch_unwind(AssertUnwindSafe(|| task.step(step, now)))
             .map_err(|_| StoreError::Failed("the step panicked".to_owned()))??;
         if change.delete {
             // A record made in this transaction is not in the database yet.
             let erase = place.erase || place.new.is_none();
             *place = Place { erase, ..Place::default() };
+            spare(&mut change.task);
         } else if change.write {
             place.task = Some(change.task.clone());
             place.is_changed = true;
@@ -152,7 +153,8 @@ impl<'a> Plan<'a> {
         }
         made.sort_by_key(|(_, new)| (new.key.is_none(), scope(new)));
         for (task, new) in made {
-            writes.creates.push(task, new)?;
+            let work = is_work_wanted(task).then_some(&new.work);
+            writes.creates.push(task, work, new.key.as_ref())?;
         }
         Ok(writes)
     }

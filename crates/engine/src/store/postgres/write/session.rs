@@ -21,6 +21,8 @@ pub(super) struct Process {
     pub(super) number: i32,
     /// When it started, so that it is not taken for a later one of the same number.
     pub(super) started: String,
+    /// Both together, under which it marks its transactions.
+    pub(super) mark: String,
 }
 
 impl Session {
@@ -28,6 +30,7 @@ impl Session {
     pub(super) async fn open(connector: &Connector) -> Result<Session, String> {
         let client = connector.connect().await?;
         let opening = async {
+            client.execute(include_str!("../queries/mark_delete.sql"), &[]).await?;
             let (process, xact_id, lock, keyed, delete, create, update, append) = tokio::try_join!(
                 client.query_one(include_str!("../queries/session_process.sql"), &[]),
                 client.prepare(include_str!("../queries/xact_id.sql")),
@@ -38,7 +41,8 @@ impl Session {
                 client.prepare(include_str!("../queries/task_update.sql")),
                 client.prepare(include_str!("../queries/event_append.sql")),
             )?;
-            let process = Process { number: process.try_get(0)?, started: process.try_get(1)? };
+            let (number, started): (i32, String) = (process.try_get(0)?, process.try_get(1)?);
+            let process = Process { number, mark: format!("{started} {number}"), started };
             Ok((process, xact_id, lock, keyed, delete, create, update, append))
         };
         let (process, xact_id, lock, keyed, delete, create, update, append) =

@@ -106,10 +106,11 @@ async fn begin_and_lock(session: &Session, jobs: &[Job]) -> Result<(String, Vec<
         }
     }
     let (locators, keyed): ([&(dyn ToSql + Sync); 1], _) = ([&locators], keys.params());
+    let mark: [&(dyn ToSql + Sync); 1] = [&session.process.mark];
     let (begun, xact, locked, taken) = tokio::join!(
         biased;
         client.batch_execute("BEGIN"),
-        client.query_one(&session.xact_id, &[]),
+        client.query_one(&session.xact_id, &mark),
         client.query(&session.lock, &locators),
         OptionFuture::from((!keys.is_empty()).then(|| client.query(&session.keyed, &keyed))),
     );
@@ -127,10 +128,11 @@ async fn begin_and_run(
     let client = &session.client;
     let statement = client.prepare(sql).await?;
     let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| &**param as _).collect();
+    let mark: [&(dyn ToSql + Sync); 1] = [&session.process.mark];
     let (begun, xact, rows) = tokio::join!(
         biased;
         client.batch_execute("BEGIN"),
-        client.query_one(&session.xact_id, &[]),
+        client.query_one(&session.xact_id, &mark),
         client.query(&statement, &params),
     );
     begun?;

@@ -1,5 +1,6 @@
 -- Work of more kinds, carried by nodes: what was open belongs to no node of today, so it is taken over at the next start.
--- The table is made anew because its checks change.
+-- Long payloads get a table of their own, so that a line of progress does not write megabytes again with its row.
+-- The table of tasks is made anew because its checks change.
 --   class         3 resumable, 4 external
 DROP VIEW task_for_people;
 ALTER TABLE task RENAME TO task_1;
@@ -40,8 +41,12 @@ CREATE TABLE task (
     key_digest       BLOB CHECK (length(key_digest) = 32),
     -- All questions and answers as JSON; NULL while nothing was ever asked.
     inputs           TEXT,
-    checkpoint       TEXT,
+    -- The keys of those payloads that are too long for the row.
+    checkpoint_blob  INTEGER,
+    outcome_blob     INTEGER,
+    work_blob        INTEGER,
     -- The long columns come last, so that a row is read without them and without their overflow pages.
+    checkpoint       TEXT,
     outcome          TEXT,
     work             TEXT,
 
@@ -49,7 +54,10 @@ CREATE TABLE task (
     CHECK ((status >= 3) = (ended_at IS NOT NULL)),
     CHECK (carrier IS NULL OR ready_at IS NULL),
     CHECK (status <> 1 OR carrier IS NOT NULL OR ready_at IS NOT NULL),
-    CHECK (outcome IS NULL OR outcome_kind IS NOT NULL),
+    CHECK (checkpoint IS NULL OR checkpoint_blob IS NULL),
+    CHECK (outcome IS NULL OR outcome_blob IS NULL),
+    CHECK (work IS NULL OR work_blob IS NULL),
+    CHECK ((outcome_kind IS NULL) = (outcome IS NULL AND outcome_blob IS NULL)),
     CHECK ((key IS NULL) = (key_tool IS NULL) AND (key IS NULL) = (key_digest IS NULL)),
     -- A result completes a task; an error from the work or a failure of our own, never both, fails it.
     CHECK ((status = 3) = (outcome_kind IS 1 OR outcome_kind IS 2)),
@@ -57,13 +65,15 @@ CREATE TABLE task (
     CHECK (outcome_kind IS NULL OR failure IS NULL)
 ) STRICT;
 
--- Work that had ended its call to ask is carried by nobody; with all its answers there it is ready.
+-- Work that had ended its call to ask is carried by nobody; with all its answers there it is ready. What it wants to get
+-- back may be a JSON null, which is something else than nothing.
 INSERT INTO task
 SELECT locator, secret, owner, runner, class, status, version, fence,
-       CASE WHEN status <= 2 AND json_extract(inputs, '$.resume') IS NULL THEN 0 END,
-       CASE WHEN status = 1 AND json_extract(inputs, '$.resume') IS NOT NULL THEN updated_at END,
+       CASE WHEN status <= 2 AND json_type(inputs, '$.resume') IS NULL THEN 0 END,
+       CASE WHEN status = 1 AND json_type(inputs, '$.resume') IS NOT NULL THEN updated_at END,
        attempts, 5, created_at, updated_at, ended_at, due_at, run_deadline, idle_limit_ms, retention_ms, ttl_ms,
-       poll_interval_ms, failure, outcome_kind, status_message, summary, NULL, NULL, NULL, inputs, NULL, outcome, work
+       poll_interval_ms, failure, outcome_kind, status_message, summary, NULL, NULL, NULL, inputs, NULL, NULL, NULL,
+       NULL, outcome, work
 FROM task_1;
 
 DROP TABLE task_1;
@@ -76,6 +86,13 @@ CREATE INDEX task_by_due ON task (due_at);
 CREATE INDEX task_by_carrier ON task (carrier) WHERE carrier IS NOT NULL;
 CREATE INDEX task_by_ready ON task (ready_at) WHERE ready_at IS NOT NULL;
 CREATE UNIQUE INDEX task_by_key ON task (owner, key_tool, key) WHERE key IS NOT NULL;
+
+-- A rowid table: a search in the tree of one without compares whole rows, so it would read megabytes to find one.
+CREATE TABLE blob (
+    key  INTEGER PRIMARY KEY,
+    task INTEGER NOT NULL,
+    body TEXT    NOT NULL
+) STRICT;
 
 CREATE TABLE node (
     id          INTEGER PRIMARY KEY,

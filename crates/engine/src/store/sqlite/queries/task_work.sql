@@ -1,3 +1,3 @@
-SELECT secret, work
+SELECT secret, work, work_blob
 FROM task
 WHERE locator = ?1

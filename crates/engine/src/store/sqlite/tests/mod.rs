@@ -1,6 +1,7 @@
 // Claims are made by unwrapping.
 #![allow(clippy::unwrap_used)]
 
+mod care;
 mod commit;
 mod file;
 mod layout;

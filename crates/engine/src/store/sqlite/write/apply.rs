@@ -6,8 +6,9 @@ use taskgate_task::{Change, Step, TaskId, Timestamp};
 
 use super::bind::Binder;
 use super::{Write, append};
-use crate::store::is_work_wanted;
+use crate::store::sqlite::blob::Blobs;
 use crate::store::sqlite::{failed, read};
+use crate::store::{is_work_wanted, spare};
 use crate::{Feed, News, StoreError};
 
 /// Makes a step.
@@ -21,19 +22,25 @@ impl Write for Apply {
     type Written = Change;
 
     fn run(&self, db: &Connection) -> Result<Change, StoreError> {
-        let task = read::get(db, self.id)?.ok_or(StoreError::NotFound)?;
+        let (mut task, blobs) = read::record(db, self.id)?.ok_or(StoreError::NotFound)?;
+        // Time does nothing to what has ended but delete it, and for that nobody needs its megabytes.
+        if !(task.status.is_terminal() && matches!(self.step, Step::Tick)) {
+            blobs.fill(db, &mut task)?;
+        }
         // Payloads share their text, so the clone is cheap however much was answered.
         let step = self.step.clone();
         // The writer serves every task; a defect in the rules must not end it because of one of them.
-        let change = catch_unwind(AssertUnwindSafe(|| task.step(step, self.now)))
+        let mut change = catch_unwind(AssertUnwindSafe(|| task.step(step, self.now)))
             .map_err(|_| StoreError::Failed("the step panicked".to_owned()))??;
         if change.delete {
-            delete(db, self.id)?;
+            delete(db, self.id, &blobs)?;
+            spare(&mut change.task);
         } else if change.write {
+            let blobs = blobs.follow(db, &task, &change.task)?;
             let mut statement =
                 db.prepare_cached(include_str!("../queries/task_update.sql")).map_err(failed)?;
             let mut binder = Binder::new(&mut statement);
-            binder.bind_state(&change.task)?;
+            binder.bind_state(&change.task, &blobs)?;
             binder.bind(is_work_wanted(&change.task))?;
             statement.raw_execute().map_err(failed)?;
             if let Some(event) = &change.event {
@@ -53,7 +60,8 @@ impl Write for Apply {
     }
 }
 
-fn delete(db: &Connection, id: TaskId) -> Result<(), StoreError> {
+fn delete(db: &Connection, id: TaskId, blobs: &Blobs) -> Result<(), StoreError> {
+    blobs.delete(db)?;
     for sql in [include_str!("../queries/event_delete.sql"), include_str!("../queries/task_delete.sql")] {
         db.prepare_cached(sql).and_then(|mut statement| statement.execute([id.locator()])).map_err(failed)?;
     }

@@ -1,10 +1,11 @@
 use std::time::Duration;
 
 use rusqlite::{Statement, ToSql};
-use taskgate_task::{Outcome, Task};
+use taskgate_task::{Outcome, Payload, Task};
 
 use crate::StoreError;
 use crate::store::code::{Code, OutcomeKind};
+use crate::store::sqlite::blob::Blobs;
 use crate::store::sqlite::failed;
 
 /// Binds the next parameters of a statement, one after the other.
@@ -24,8 +25,8 @@ impl<'a, 'db> Binder<'a, 'db> {
         Ok(())
     }
 
-    /// Binds ?1 to ?22: the locator and everything that can change in a task's life.
-    pub(super) fn bind_state(&mut self, task: &Task) -> Result<(), StoreError> {
+    /// Binds ?1 to ?24: the locator and everything that can change in a task's life.
+    pub(super) fn bind_state(&mut self, task: &Task, blobs: &Blobs) -> Result<(), StoreError> {
         self.bind(task.id.locator())?;
         self.bind(task.status.code())?;
         self.bind(count(task.version))?;
@@ -42,12 +43,11 @@ impl<'a, 'db> Binder<'a, 'db> {
         self.bind(task.failure.map(Code::code))?;
         self.bind(task.outcome.as_ref().map(|outcome| OutcomeKind::of(outcome).code()))?;
         self.bind(&task.status_message)?;
-        let (summary, body) = match &task.outcome {
-            None => (None, None),
-            Some(Outcome::Result { body, summary, .. }) => (summary.as_deref(), Some(body)),
-            Some(Outcome::Error { body, summary }) => (Some(summary.as_str()), Some(body)),
-        };
-        self.bind(summary)?;
+        self.bind(match &task.outcome {
+            None => None,
+            Some(Outcome::Result { summary, .. }) => summary.as_deref(),
+            Some(Outcome::Error { summary, .. }) => Some(summary.as_str()),
+        })?;
         // Work can be parked without ever having asked anything.
         let inputs = if task.inputs.is_empty() && !task.inputs.is_parked() {
             None
@@ -56,11 +56,19 @@ impl<'a, 'db> Binder<'a, 'db> {
             Some(serde_json::to_string(&task.inputs).map_err(unwritable)?)
         };
         self.bind(inputs)?;
-        self.bind(body.map(|body| body.as_str()))?;
+        let body = task.outcome.as_ref().map(Outcome::body);
+        self.bind(in_row(body, blobs.outcome))?;
         self.bind(task.carrier.node().map(|node| node.as_number()))?;
         self.bind(task.carrier.ready_at().map(|at| at.as_millis()))?;
-        self.bind(task.checkpoint.as_ref().map(|state| state.as_str()))
+        self.bind(in_row(task.checkpoint.as_ref(), blobs.checkpoint))?;
+        self.bind(blobs.outcome)?;
+        self.bind(blobs.checkpoint)
     }
+}
+
+/// The payload's text, unless it lies in a blob.
+pub(super) fn in_row(payload: Option<&Payload>, blob: Option<i64>) -> Option<&str> {
+    payload.filter(|_| blob.is_none()).map(Payload::as_str)
 }
 
 /// Counters start at 1 and go up by one, so they never reach the end of SQLite's numbers.

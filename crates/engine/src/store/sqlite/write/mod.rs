@@ -3,6 +3,7 @@
 mod apply;
 mod bind;
 mod create;
+mod load;
 mod node;
 mod secret;
 
@@ -15,6 +16,7 @@ use crate::{Feed, StoreError};
 
 pub(super) use apply::Apply;
 pub(super) use create::Create;
+pub(super) use load::Load;
 pub(super) use node::{Bury, Join, Leave, Renew};
 pub(super) use secret::KeepSecret;
 

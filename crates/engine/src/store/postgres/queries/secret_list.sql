@@ -1,0 +1,3 @@
+SELECT name, value
+FROM secret
+ORDER BY name

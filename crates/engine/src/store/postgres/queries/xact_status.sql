@@ -1,1 +1,0 @@
-SELECT pg_xact_status($1::text::xid8)

@@ -1,0 +1,1 @@
+DELETE FROM blob WHERE key = ?1

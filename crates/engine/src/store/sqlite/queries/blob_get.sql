@@ -1,0 +1,1 @@
+SELECT body FROM blob WHERE key = ?1

@@ -1,0 +1,1 @@
+INSERT INTO blob (task, body) VALUES (?1, ?2)

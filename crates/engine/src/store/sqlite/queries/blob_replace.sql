@@ -1,0 +1,1 @@
+UPDATE blob SET body = ?2 WHERE key = ?1

@@ -1,0 +1,1 @@
+INSERT INTO secret (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value
