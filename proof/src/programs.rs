@@ -26,10 +26,6 @@ fn build() -> PathBuf {
         "taskgate",
         "--example",
         "conformance",
-        "--example",
-        "resume",
-        "--example",
-        "steps",
     ]);
     target().join("release")
 }

@@ -143,7 +143,10 @@ impl GatewayBuilder {
             if matches!(spec.kind, UpstreamKind::Command(_)) && yard.is_none() {
                 return Err(BuildError::NoPlace(spec.name));
             }
-            if let UpstreamKind::Process(command) = &mut spec.kind {
+            // Whoever has set a limit of its own for a server means it.
+            if let UpstreamKind::Process(command) = &mut spec.kind
+                && command.line_limit == crate::StdioCommand::LINE_LIMIT
+            {
                 command.line_limit = command.line_limit.max(self.settings.node.max_result + AROUND_A_RESULT);
             }
             upstreams.push(Upstream::start(spec, yard.as_ref()));

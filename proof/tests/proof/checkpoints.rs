@@ -15,7 +15,7 @@ use taskgate_proof::{programs, wait};
 use crate::site::{Closed, Site};
 
 fn serve(site: &Site) -> (Program, SocketAddr) {
-    let mut command = Command::new(programs::example("steps"));
+    let mut command = Command::new(programs::plain_example("steps"));
     command.arg("127.0.0.1:0").arg(site.store.place()).arg(site.path());
     Program::serve(command)
 }

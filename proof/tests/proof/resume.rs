@@ -9,7 +9,7 @@ use taskgate_proof::program::Program;
 use taskgate_proof::{programs, wait};
 
 fn start(store: &Path) -> (Program, Modern) {
-    let mut command = Command::new(programs::example("resume"));
+    let mut command = Command::new(programs::plain_example("resume"));
     command.arg("127.0.0.1:0").arg(store);
     let (program, address) = Program::serve(command);
     (program, Modern::new(address))

@@ -45,6 +45,9 @@ pub struct StdioCommand {
 }
 
 impl StdioCommand {
+    /// The longest line a server may write where nothing else is said, in bytes.
+    pub const LINE_LIMIT: usize = 64 << 20;
+
     /// A program without arguments, with our environment, 64 MiB lines and 2 s of grace.
     pub fn new(program: impl Into<String>) -> Self {
         StdioCommand {
@@ -53,7 +56,7 @@ impl StdioCommand {
             env: Vec::new(),
             clear_env: false,
             cwd: None,
-            line_limit: 64 << 20,
+            line_limit: StdioCommand::LINE_LIMIT,
             grace: Duration::from_secs(2),
         }
     }

@@ -68,14 +68,11 @@ fn schema(written: &Entry<Map<String, Value>>, around: &Surroundings<'_>) -> Pay
 
 /// A command speaks no protocol, and what becomes of it when taskgate dies is not a matter of choice.
 fn refuse_what_is_for_servers(upstream: &RawUpstream, around: &Surroundings<'_>) {
-    if let Some(speak) = &upstream.speak {
-        around
-            .problems
-            .add(speak.span(), "`speak` is for a server, and the command of [upstream.run] is none");
-    }
-    if let Some(upstream_tasks) = &upstream.upstream_tasks {
-        let what = "`upstream_tasks` is for a server, and the command of [upstream.run] is none";
-        around.problems.add(upstream_tasks.span(), what);
+    for (key, written) in [("speak", &upstream.speak), ("upstream_tasks", &upstream.upstream_tasks)] {
+        if let Some(written) = written {
+            let what = format!("`{key}` is for a server, and the command of [upstream.run] is none");
+            around.problems.add(written.span(), what);
+        }
     }
     let crashes: Vec<Range<usize>> = std::iter::once(&upstream.defaults)
         .chain(upstream.tools.iter().map(|(_, policy)| policy))
