@@ -1,9 +1,15 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::StoreError;
+
+/// How long the lock of a dead process is waited for. It was killed while it was starting a child, which has the lock as
+/// well until it has become another program.
+const HANDOVER: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The store's file, held by this process alone for as long as this value lives.
 ///
@@ -32,19 +38,25 @@ impl StoreFile {
             .mode(0o600)
             .open(&lock_path)
             .map_err(broken)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                // Who it is helps, but is not needed to refuse.
-                let _ = lock.read_to_string(&mut holder);
-                let holder = if holder.is_empty() { "unknown" } else { holder.trim() };
-                let path = path.display();
-                return Err(StoreError::Failed(format!(
-                    "{path} is open in another taskgate (process {holder})"
-                )));
+        let mut waited = Duration::ZERO;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => {
+                    // Who it is helps, but is not needed to refuse.
+                    let holder = fs::read_to_string(&lock_path).unwrap_or_default();
+                    if is_alive(holder.trim()) || waited >= HANDOVER {
+                        let holder = if holder.is_empty() { "unknown" } else { holder.trim() };
+                        let path = path.display();
+                        return Err(StoreError::Failed(format!(
+                            "{path} is open in another taskgate (process {holder})"
+                        )));
+                    }
+                    std::thread::sleep(LOOK_AGAIN);
+                    waited += LOOK_AGAIN;
+                }
+                Err(TryLockError::Error(error)) => return Err(broken(error)),
             }
-            Err(TryLockError::Error(error)) => return Err(broken(error)),
         }
         lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())).map_err(broken)?;
         Ok(StoreFile { path, _lock: lock })
@@ -54,6 +66,11 @@ impl StoreFile {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Whether there is a process of this number, and no mere remains of one, which have no command line any more.
+fn is_alive(number: &str) -> bool {
+    !number.is_empty() && fs::read(format!("/proc/{number}/cmdline")).is_ok_and(|line| !line.is_empty())
 }
 
 /// SQLite would make the file readable by everyone; the log files beside it get the mode of the file itself.

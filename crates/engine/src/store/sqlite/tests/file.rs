@@ -49,6 +49,30 @@ fn files_are_for_their_owner_only() {
     }
 }
 
+/// What a process was starting when it was killed has its lock for a moment. The next process must not be refused for that.
+#[test]
+fn a_lock_that_a_dead_process_has_left_is_waited_for() {
+    let (dir, path) = file();
+    let lock = dir.path().join("tasks.db.lock");
+    // No process can have that number.
+    fs::write(&lock, "4194305").unwrap();
+    let left = fs::File::open(&lock).unwrap();
+    left.lock().unwrap();
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| SqliteStore::open(SqliteOptions::new(&path)).map(drop));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(!opened.is_finished(), "it did not wait");
+        drop(left);
+        opened.join().unwrap().unwrap();
+    });
+    // It is not waited for without end.
+    fs::write(&lock, "4194305").unwrap();
+    let left = fs::File::open(&lock).unwrap();
+    left.lock().unwrap();
+    assert!(refusal(&path).contains("is open in another taskgate (process 4194305)"));
+    drop(left);
+}
+
 #[test]
 fn a_second_opener_is_refused() {
     let (dir, path) = file();
