@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 use serde_json::Value;
 use taskgate_proof::books::{Books, EventRow, TaskRow};
 use taskgate_proof::postgres::psql;
@@ -126,12 +126,28 @@ impl Drop for Held {
 fn read_sqlite(path: &Path) -> Books {
     let mut store = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("the store");
     store.busy_timeout(taskgate_proof::wait::DEADLINE).expect("a time");
-    let all = store.transaction().expect("the store can be read");
-    let is_there: bool = all
-        .query_row("SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'node'", [], |row| row.get(0))
-        .expect("the store can be read");
+    match try_read_sqlite(&mut store) {
+        Ok(books) => books,
+        // A process that is killed while it makes the file leaves a journal to be rolled back, which whoever only reads must
+        // not do. It is done on a copy, so that the next process finds what the killed one has left.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
+            let folder = tempfile::tempdir().expect("a folder");
+            for name in ["tasks.db", "tasks.db-journal", "tasks.db-wal"] {
+                let _ = fs::copy(path.with_file_name(name), folder.path().join(name));
+            }
+            let mut copy = Connection::open(folder.path().join("tasks.db")).expect("the copy");
+            try_read_sqlite(&mut copy).expect("the copy can be read")
+        }
+        Err(error) => panic!("the store cannot be read: {error}"),
+    }
+}
+
+fn try_read_sqlite(store: &mut Connection) -> rusqlite::Result<Books> {
+    let all = store.transaction()?;
+    let is_there: bool =
+        all.query_row("SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'node'", [], |row| row.get(0))?;
     if !is_there {
-        return Books { exclusive: true, ..Books::default() };
+        return Ok(Books { exclusive: true, ..Books::default() });
     }
     let now = all
         .query_row("SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)", [], |row| row.get(0));
@@ -160,13 +176,15 @@ fn read_sqlite(path: &Path) -> Books {
         Ok(EventRow { task, version, at, from: row.get(3)?, to: row.get(4)?, why: row.get(5)? })
     });
     let nodes = rows(&all, "SELECT id, lease_until FROM node", |row| Ok((row.get(0)?, row.get(1)?)));
-    Books { now: now.expect("a time"), exclusive: true, tasks, events, nodes }
+    Ok(Books { now: now?, exclusive: true, tasks: tasks?, events: events?, nodes: nodes? })
 }
 
-fn rows<T>(store: &Connection, sql: &str, read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>) -> Vec<T> {
-    let mut statement = store.prepare(sql).expect("the store has its tables");
-    let rows = statement.query_map([], read).expect("the store can be read");
-    rows.collect::<Result<_, _>>().expect("a row")
+fn rows<T>(
+    store: &Connection,
+    sql: &str,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    store.prepare(sql)?.query_map([], read)?.collect()
 }
 
 /// One line of JSON for each row.
