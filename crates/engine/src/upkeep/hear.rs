@@ -2,13 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use taskgate_task::TaskId;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::engine::Inner;
 use crate::store::Heard;
 use crate::{Engine, News, StoreError};
 
@@ -32,7 +31,7 @@ impl Engine {
                     told = heard.recv() => told,
                     _ = ticks.tick() => Some(Heard::Gap),
                 };
-                let (Some(told), Some(engine)) = (told, upgrade(&engine)) else { return };
+                let (Some(told), Some(engine)) = (told, engine.upgrade().map(Engine)) else { return };
                 let done = match told {
                     Heard::Changed(locators) => {
                         let ids = engine.of_interest(Some(&locators));
@@ -119,8 +118,4 @@ impl Looking {
         self.after = next.last().copied();
         next
     }
-}
-
-fn upgrade(engine: &Weak<Inner>) -> Option<Engine> {
-    engine.upgrade().map(Engine)
 }

@@ -28,7 +28,9 @@ impl Engine {
         loops.spawn(self.every(EVERY, |engine| async move { engine.begin_ready().await }));
         loops.spawn(self.reconcile());
         if self.0.is_shared {
-            loops.spawn(self.every(EVERY, |engine| async move { engine.take_over().await }));
+            loops.spawn(self.every(EVERY, |engine| async move {
+                engine.take_over().await;
+            }));
             // A task of its own: a heartbeat waits for nothing else.
             loops.spawn(self.live());
             loops.spawn(self.hear());

@@ -1,3 +1,5 @@
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -35,7 +37,7 @@ impl Engine {
             if let Err(error) = self.adopt(orphans).await {
                 // The disk may be full. What is there can be served all the same, and the decisions wait.
                 tracing::error!(%error, "cannot settle all tasks of an earlier process; trying again");
-                tokio::spawn(self.every(SETTLE_AGAIN, |engine| async move { engine.take_over().await }));
+                tokio::spawn(self.settle_later());
                 break;
             }
         }
@@ -43,18 +45,34 @@ impl Engine {
         Ok(count)
     }
 
-    /// Takes over what dead nodes carried, bounded per pass.
-    pub(crate) async fn take_over(&self) {
+    /// Tries again until nothing is left to be settled: in an exclusive store no new orphans come.
+    fn settle_later(&self) -> impl Future<Output = ()> + Send + 'static {
+        let engine = Arc::downgrade(&self.0);
+        async move {
+            loop {
+                tokio::time::sleep(SETTLE_AGAIN).await;
+                let Some(engine) = engine.upgrade().map(Engine) else { return };
+                if engine.take_over().await {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes over what dead nodes carried, bounded per pass. Whether nothing was left.
+    pub(crate) async fn take_over(&self) -> bool {
         if self.is_draining() {
-            return;
+            return false;
         }
         let adopted = match self.0.store.orphans(BATCH).await {
+            Ok(orphans) if orphans.is_empty() => return true,
             Ok(orphans) => self.adopt(orphans).await,
             Err(error) => Err(error.into()),
         };
         if let Err(error) = adopted {
             tracing::error!(%error, "cannot take over the work of dead nodes; trying again");
         }
+        false
     }
 
     async fn adopt(&self, orphans: Vec<Task>) -> Result<(), EngineError> {

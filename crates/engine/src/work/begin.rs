@@ -118,7 +118,9 @@ impl Engine {
         }
         let message = format!("No runner named {:?} is configured any more.", task.runner);
         let fail = Step::Fail { fence: task.fence, failure: Failure::NoRunner, message };
-        self.settle(task.id, fail).await;
+        if let Err(error) = self.0.store.apply(task.id, fail, self.now()).await {
+            tracing::warn!(task = ?task.id, %error, "could not settle a task");
+        }
     }
 
     /// The attempt is over without an outcome; the class of the work decides what becomes of its task.
@@ -135,12 +137,6 @@ impl Engine {
             Err(error) => return Err(error.into()),
         }
         Ok(())
-    }
-
-    pub(crate) async fn settle(&self, id: TaskId, step: Step) {
-        if let Err(error) = self.0.store.apply(id, step, self.now()).await {
-            tracing::warn!(task = ?id, %error, "could not settle a task");
-        }
     }
 }
 
