@@ -1,6 +1,6 @@
 //! The small numbers that stand for words in SQLite and Postgres. They are part of the layouts: never renumber them.
 
-use taskgate_task::{Failure, Outcome, Status, Who, WorkClass};
+use taskgate_task::{Failure, Outcome, Payload, Status, Who, WorkClass};
 
 /// Something a store on disk knows by a number.
 pub(super) trait Code: Sized + Copy + 'static {
@@ -66,6 +66,14 @@ impl Code for Who {
     }
 }
 
+/// Whether a query selected the outcomes' bodies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bodies {
+    Read,
+    /// They stand as `null` in the records.
+    Spared,
+}
+
 /// Which kind of [`Outcome`] a row holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutcomeKind {
@@ -81,6 +89,15 @@ impl OutcomeKind {
             Outcome::Result { is_error: true, .. } => OutcomeKind::ErrorResult,
             Outcome::Error { .. } => OutcomeKind::Error,
         }
+    }
+
+    /// An outcome of this kind. `None` if it must have a summary and has none.
+    pub(super) fn outcome(self, body: Payload, summary: Option<String>) -> Option<Outcome> {
+        Some(match self {
+            OutcomeKind::Result => Outcome::Result { body, is_error: false, summary },
+            OutcomeKind::ErrorResult => Outcome::Result { body, is_error: true, summary },
+            OutcomeKind::Error => Outcome::Error { body, summary: summary? },
+        })
     }
 }
 

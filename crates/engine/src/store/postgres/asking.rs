@@ -9,10 +9,11 @@ use tokio::sync::mpsc;
 use tokio_postgres::Row;
 
 use super::reader::Params;
-use super::row::{self, Bodies, Cell};
+use super::row::{self, Cell};
 use super::text::kept;
 use super::write::{self, Job};
 use super::{PostgresStore, dump, listen, on};
+use crate::store::code::Bodies;
 use crate::store::{DUMP_SIZE, Heard, Kept, Node, Page, Store, StoreError, Stored};
 use crate::{Clock, Feed};
 

@@ -3,9 +3,10 @@
 use taskgate_task::{Event, IdempotencyKey, Status, Timestamp, Who};
 use tokio_postgres::Row;
 
-use super::row::{self, Bodies, Cell};
+use super::row::{self, Cell};
 use super::text;
 use crate::StoreError;
+use crate::store::code::Bodies;
 use crate::store::code::Code;
 use crate::store::{Kept, KeptSecret, KeptTask};
 

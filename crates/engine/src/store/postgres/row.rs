@@ -3,24 +3,14 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use taskgate_task::{
-    Carrier, Event, Inputs, Lifetime, NodeId, Outcome, Owner, Payload, Task, TaskId, Timestamp,
-};
+use taskgate_task::{Carrier, Event, Inputs, Lifetime, NodeId, Owner, Payload, Task, TaskId, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use super::text;
 use crate::StoreError;
 use crate::store::Node;
-use crate::store::code::{Code, OutcomeKind};
-
-/// Whether a query selected the outcomes' bodies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bodies {
-    Read,
-    /// They stand as `null` in the records.
-    Spared,
-}
+use crate::store::code::{Bodies, Code, OutcomeKind};
 
 /// Reads a record.
 pub(super) fn task(row: &Row, bodies: Bodies) -> Result<Task, StoreError> {
@@ -52,21 +42,14 @@ pub(super) fn task(row: &Row, bodies: Bodies) -> Result<Task, StoreError> {
         inputs: cell("inputs").maybe(Cell::inputs)?.unwrap_or_default(),
         outcome: None,
     };
-    if let Some(kind) = cell("outcome_kind").maybe(Cell::code)? {
+    if let Some(kind) = cell("outcome_kind").maybe(Cell::code::<OutcomeKind>)? {
         let body = match bodies {
             Bodies::Read => cell("outcome").payload()?,
             Bodies::Spared => Payload::null(),
         };
         let summary = cell("summary");
-        task.outcome = Some(match kind {
-            OutcomeKind::Result => {
-                Outcome::Result { body, is_error: false, summary: summary.maybe(Cell::string)? }
-            }
-            OutcomeKind::ErrorResult => {
-                Outcome::Result { body, is_error: true, summary: summary.maybe(Cell::string)? }
-            }
-            OutcomeKind::Error => Outcome::Error { body, summary: summary.string()? },
-        });
+        let outcome = kind.outcome(body, summary.maybe(Cell::string)?);
+        task.outcome = Some(outcome.ok_or_else(|| summary.damaged("is missing"))?);
     }
     Ok(task)
 }

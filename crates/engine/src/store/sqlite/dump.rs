@@ -6,8 +6,9 @@ use taskgate_task::IdempotencyKey;
 use super::blob;
 use super::failed;
 use super::read::{self, collect, sql_limit};
-use super::row::{self, Bodies, Cell};
+use super::row::{self, Cell};
 use crate::StoreError;
+use crate::store::code::Bodies;
 use crate::store::{DUMP_SIZE, Kept, KeptSecret, KeptTask};
 
 /// Some tasks, and the secrets before the first ones, as they are at one moment.

@@ -5,8 +5,9 @@ use taskgate_task::{Event, IdempotencyKey, NodeId, Owner, Payload, Task, TaskId,
 
 use super::blob::{self, Blobs};
 use super::failed;
-use super::row::{self, Bodies, Cell};
+use super::row::{self, Cell};
 use crate::StoreError;
+use crate::store::code::Bodies;
 use crate::store::{Node, Page};
 
 /// The row of `id`, and where the payloads lie that are not in it. The most frequent question of all.

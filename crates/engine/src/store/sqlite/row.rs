@@ -5,23 +5,13 @@ use std::time::Duration;
 
 use rusqlite::Row;
 use rusqlite::types::{FromSqlResult, ValueRef};
-use taskgate_task::{
-    Carrier, Event, Inputs, Lifetime, NodeId, Outcome, Owner, Payload, Task, TaskId, Timestamp,
-};
+use taskgate_task::{Carrier, Event, Inputs, Lifetime, NodeId, Owner, Payload, Task, TaskId, Timestamp};
 
 use super::blob::Blobs;
 use super::failed;
 use crate::StoreError;
 use crate::store::Node;
-use crate::store::code::{Code, OutcomeKind};
-
-/// Whether a query selected the outcomes' bodies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bodies {
-    Read,
-    /// They stand as `null` in the records.
-    Spared,
-}
+use crate::store::code::{Bodies, Code, OutcomeKind};
 
 /// Reads where the payloads of a record lie that are not in its row.
 pub(super) fn blobs(row: &Row<'_>) -> Result<Blobs, StoreError> {
@@ -103,21 +93,14 @@ pub(super) fn task(row: &Row<'_>, bodies: Bodies) -> Result<Task, StoreError> {
         inputs: cell(21).maybe(Cell::inputs)?.unwrap_or_default(),
         outcome: None,
     };
-    if let Some(kind) = cell(18).maybe(Cell::code)? {
+    if let Some(kind) = cell(18).maybe(Cell::code::<OutcomeKind>)? {
         let body = match bodies {
             Bodies::Read if cell(28).is_null()? => cell(22).payload()?,
             Bodies::Read | Bodies::Spared => Payload::null(),
         };
         let summary = cell(20);
-        task.outcome = Some(match kind {
-            OutcomeKind::Result => {
-                Outcome::Result { body, is_error: false, summary: summary.maybe(Cell::string)? }
-            }
-            OutcomeKind::ErrorResult => {
-                Outcome::Result { body, is_error: true, summary: summary.maybe(Cell::string)? }
-            }
-            OutcomeKind::Error => Outcome::Error { body, summary: summary.string()? },
-        });
+        let outcome = kind.outcome(body, summary.maybe(Cell::string)?);
+        task.outcome = Some(outcome.ok_or_else(|| summary.damaged("is missing"))?);
     }
     Ok(task)
 }

@@ -7,7 +7,8 @@ use tokio_postgres::Row;
 use super::columns::{Creates, Events, Updates};
 use super::job::{Done, Job, What};
 use crate::StoreError;
-use crate::store::postgres::row::{self, Bodies, Cell};
+use crate::store::code::Bodies;
+use crate::store::postgres::row::{self, Cell};
 use crate::store::{creation, is_work_wanted, spare};
 
 /// Owner, tool and key.
