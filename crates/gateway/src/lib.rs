@@ -19,6 +19,7 @@ mod config;
 mod gateway;
 mod outlet;
 mod policy;
+mod random;
 mod relay;
 mod route;
 mod server;

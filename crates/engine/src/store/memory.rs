@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{
     DUMP_SIZE, Heard, Kept, KeptSecret, KeptTask, Node, Page, Store, StoreError, Stored, creation,
-    is_work_wanted, spare,
+    fresh_secret, is_work_wanted, spare,
 };
 use crate::{Clock, Feed, News, SystemClock};
 
@@ -290,11 +290,8 @@ impl Store for MemoryStore {
     }
 
     fn secret(&self, name: &str) -> Stored<[u8; 32]> {
-        let mut fresh = [0; 32];
-        if let Err(error) = getrandom::fill(&mut fresh) {
-            return now(Err(StoreError::Failed(error.to_string())));
-        }
-        now(Ok(*self.tables.lock().secrets.entry(name.to_owned()).or_insert(fresh)))
+        let keep = |fresh| *self.tables.lock().secrets.entry(name.to_owned()).or_insert(fresh);
+        now(fresh_secret().map(keep))
     }
 
     fn join(&self, node: Node) -> Stored<()> {

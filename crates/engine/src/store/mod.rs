@@ -186,6 +186,13 @@ fn creation(task: &Task) -> Event {
     }
 }
 
+/// What a store keeps as a secret that it has not kept yet.
+fn fresh_secret() -> Result<[u8; 32], StoreError> {
+    let mut fresh = [0; 32];
+    getrandom::fill(&mut fresh).map_err(|error| StoreError::Failed(error.to_string()))?;
+    Ok(fresh)
+}
+
 /// Leaves out what can be long. Every store does so in its lists and when it deletes, so that none of its callers comes to
 /// rely on it.
 fn spare(task: &mut Task) {

@@ -14,10 +14,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::logging;
-use super::parked::{ParkedCall, random};
+use super::parked::ParkedCall;
 use super::tasks::refusal;
 use super::{Answer, Caller, Request};
 use crate::gateway::{Gateway, Target};
+use crate::random::random;
 use crate::session::{Outlet, Session};
 use crate::to_client::ToClient;
 use crate::upstream::unanswered;

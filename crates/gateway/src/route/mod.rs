@@ -30,7 +30,7 @@ use crate::gateway::{Gateway, Target};
 use crate::session::{Outlet, Session};
 
 pub use logging::{Levels, is_at_least};
-pub use parked::{Parked, random};
+pub use parked::Parked;
 pub use state::States;
 pub use subscribe::concerns;
 

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::state::{Bound, LIFE, Refers, replaced, unknown_state};
 use super::{Answer, Caller, Request};
 use crate::gateway::{Gateway, Target};
+use crate::random::random;
 use crate::upstream::{State, Upstream};
 
 /// How long a call may stay parked although questions of others are refused because of it.
@@ -174,13 +175,6 @@ impl Parked {
         let dropped: Vec<_> = self.0.lock().extract_if(|_, call| !call.is_kept(now)).collect();
         drop(dropped);
     }
-}
-
-/// A name that nobody can guess.
-pub fn random() -> Result<String, getrandom::Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
 #[derive(Serialize)]

@@ -7,6 +7,7 @@ use taskgate_wire::method;
 
 use crate::gateway::Gateway;
 use crate::policy::Settings;
+use crate::random::random;
 use crate::route::is_at_least;
 use crate::session::Session;
 
@@ -28,10 +29,9 @@ pub enum OpenError {
 impl Sessions {
     /// Opens a session with an id of 128 random bits.
     pub fn open(&self, owner: Owner, settings: &Settings) -> Result<Arc<Session>, OpenError> {
-        let (mut bits, mut tag) = ([0; 16], [0; 4]);
-        getrandom::fill(&mut bits)?;
+        let mut tag = [0; 4];
         getrandom::fill(&mut tag)?;
-        let id = format!("{:032x}", u128::from_be_bytes(bits));
+        let id = random()?;
         let mut sessions = self.0.lock();
         if sessions.len() >= settings.max_sessions {
             return Err(OpenError::Full(settings.max_sessions));

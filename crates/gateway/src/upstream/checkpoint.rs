@@ -10,7 +10,7 @@ use taskgate_task::{InvalidPayload, Payload};
 use taskgate_wire::meta;
 
 use super::hosted::Mark;
-use crate::route::random;
+use crate::random::random;
 
 /// The `_meta` key that leads a handler to the checkpoints of its call. It never leaves this program.
 pub const TICKET: &str = "io.taskgate/checkpoint";

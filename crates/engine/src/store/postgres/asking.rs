@@ -14,7 +14,7 @@ use super::text::kept;
 use super::write::{self, Job};
 use super::{PostgresStore, dump, listen, on};
 use crate::store::code::Bodies;
-use crate::store::{DUMP_SIZE, Heard, Kept, Node, Page, Store, StoreError, Stored};
+use crate::store::{DUMP_SIZE, Heard, Kept, Node, Page, Store, StoreError, Stored, fresh_secret};
 use crate::{Clock, Feed};
 
 impl Store for PostgresStore {
@@ -141,10 +141,10 @@ impl Store for PostgresStore {
     }
 
     fn secret(&self, name: &str) -> Stored<[u8; 32]> {
-        let mut fresh = [0; 32];
-        if let Err(error) = getrandom::fill(&mut fresh) {
-            return Box::pin(std::future::ready(Err(StoreError::Failed(error.to_string()))));
-        }
+        let fresh = match fresh_secret() {
+            Ok(fresh) => fresh,
+            Err(error) => return Box::pin(std::future::ready(Err(error))),
+        };
         let params: Params = vec![Box::new(kept(name).into_owned()), Box::new(fresh.to_vec())];
         self.run(include_str!("queries/secret_keep.sql"), params, |rows| {
             let row = rows.first().ok_or_else(|| StoreError::Failed("a secret was not kept".to_owned()))?;

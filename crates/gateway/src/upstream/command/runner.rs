@@ -14,6 +14,7 @@ use super::handover::Whereabouts;
 use super::outcome::{self, Written};
 use super::yard::{Hold, Yard};
 use crate::policy::ToolPolicy;
+use crate::random::random;
 use crate::upstream::Request;
 
 /// How much of each of stdout and stderr is kept, in bytes.
@@ -110,7 +111,8 @@ impl Inner {
     fn hold(&self, work: &Work) -> Result<(Hold, bool), Ending> {
         let lost = |why: String| outcome::lost(&why);
         let Some(whereabouts) = Whereabouts::of(work).map_err(lost)? else {
-            return Ok((self.yard.hold(fresh_name().map_err(lost)?), true));
+            let name = random().map_err(|error| lost(format!("no randomness: {error}")))?;
+            return Ok((self.yard.hold(name), true));
         };
         if !self.yard.is_home_of(&whereabouts) {
             let message = "The command runs at another node, which is not there at the moment.".to_owned();
@@ -257,11 +259,4 @@ fn arguments(work: &Work) -> Result<String, String> {
     let arguments = params.and_then(|params| params.arguments);
     Ok(arguments
         .map_or_else(|| Value::Object(Default::default()).to_string(), |given| given.as_str().to_owned()))
-}
-
-/// A name that no attempt ever had: 128 random bits.
-fn fresh_name() -> Result<String, String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| format!("no randomness: {error}"))?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

@@ -1,6 +1,7 @@
 use rusqlite::Connection;
 
 use super::Write;
+use crate::store::fresh_secret;
 use crate::store::sqlite::{failed, read};
 use crate::{Feed, StoreError};
 
@@ -13,9 +14,7 @@ pub(in crate::store::sqlite) struct KeepSecret {
 impl KeepSecret {
     /// A fresh secret from the operating system.
     pub(in crate::store::sqlite) fn new(name: &str) -> Result<Self, StoreError> {
-        let mut fresh = [0; 32];
-        getrandom::fill(&mut fresh).map_err(|error| StoreError::Failed(error.to_string()))?;
-        Ok(KeepSecret { name: name.to_owned(), fresh })
+        Ok(KeepSecret { name: name.to_owned(), fresh: fresh_secret()? })
     }
 }
 
