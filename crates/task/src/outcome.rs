@@ -31,7 +31,15 @@ impl Outcome {
         }
     }
 
-    /// The same, to be replaced.
+    /// The line for people, if there is one; an error always has one.
+    pub fn summary(&self) -> Option<&str> {
+        match self {
+            Outcome::Result { summary, .. } => summary.as_deref(),
+            Outcome::Error { summary, .. } => Some(summary),
+        }
+    }
+
+    /// The same as [`Outcome::body`], to be replaced.
     pub fn body_mut(&mut self) -> &mut Payload {
         match self {
             Outcome::Result { body, .. } | Outcome::Error { body, .. } => body,

@@ -1,5 +1,6 @@
 //! The small numbers that stand for words in SQLite and Postgres. They are part of the layouts: never renumber them.
 
+use serde::{Deserialize, Serialize};
 use taskgate_task::{Failure, Outcome, Payload, Status, Who, WorkClass};
 
 /// Something a store on disk knows by a number.
@@ -75,9 +76,11 @@ pub(super) enum Bodies {
 }
 
 /// Which kind of [`Outcome`] a row holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum OutcomeKind {
     Result,
+    #[serde(rename = "result_is_error")]
     ErrorResult,
     Error,
 }

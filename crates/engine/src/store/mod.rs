@@ -1,6 +1,7 @@
 //! Where tasks are kept. One trait; every implementation passes the same conformance suite.
 
 mod code;
+mod columns;
 pub mod conformance;
 mod kept;
 mod memory;

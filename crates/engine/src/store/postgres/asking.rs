@@ -14,6 +14,7 @@ use super::text::kept;
 use super::write::{self, Job};
 use super::{PostgresStore, dump, listen, on};
 use crate::store::code::Bodies;
+use crate::store::columns;
 use crate::store::{DUMP_SIZE, Heard, Kept, Node, Page, Store, StoreError, Stored, fresh_secret};
 use crate::{Clock, Feed};
 
@@ -60,8 +61,11 @@ impl Store for PostgresStore {
     fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Stored<Page> {
         // Locators are positive. One row more than asked for tells whether there is another page.
         let owner = kept(owner.as_str()).into_owned();
-        let params: Params =
-            vec![Box::new(owner), Box::new(after.unwrap_or(0)), Box::new(sql_limit(limit.saturating_add(1)))];
+        let params: Params = vec![
+            Box::new(owner),
+            Box::new(after.unwrap_or(0)),
+            Box::new(columns::limit(limit.saturating_add(1))),
+        ];
         self.read(include_str!("queries/task_list.sql"), params, move |rows| {
             let mut tasks = records(&rows)?;
             let more = tasks.len() > limit;
@@ -71,22 +75,23 @@ impl Store for PostgresStore {
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<TaskId>> {
-        let params: Params = vec![Box::new(now.as_millis()), Box::new(sql_limit(limit))];
+        let params: Params = vec![Box::new(now.as_millis()), Box::new(columns::limit(limit))];
         self.read(include_str!("queries/task_due.sql"), params, |rows| rows.iter().map(row::id).collect())
     }
 
     fn ready(&self, now: Timestamp, limit: usize) -> Stored<Vec<Task>> {
-        let params: Params = vec![Box::new(now.as_millis()), Box::new(sql_limit(limit))];
+        let params: Params = vec![Box::new(now.as_millis()), Box::new(columns::limit(limit))];
         self.read(include_str!("queries/task_ready.sql"), params, |rows| records(&rows))
     }
 
     fn orphans(&self, limit: usize) -> Stored<Vec<Task>> {
-        let params: Params = vec![Box::new(sql_limit(limit))];
+        let params: Params = vec![Box::new(columns::limit(limit))];
         self.read(include_str!("queries/task_orphans.sql"), params, |rows| records(&rows))
     }
 
     fn carried(&self, node: NodeId, after: i64, limit: usize) -> Stored<Vec<Task>> {
-        let params: Params = vec![Box::new(node.as_number()), Box::new(after), Box::new(sql_limit(limit))];
+        let params: Params =
+            vec![Box::new(node.as_number()), Box::new(after), Box::new(columns::limit(limit))];
         self.read(include_str!("queries/task_carried.sql"), params, |rows| records(&rows))
     }
 
@@ -118,7 +123,7 @@ impl Store for PostgresStore {
     fn dump(&self, after: Option<i64>, limit: usize) -> Stored<Vec<Kept>> {
         let longest = i64::try_from(DUMP_SIZE).unwrap_or(i64::MAX);
         let params: Params =
-            vec![Box::new(after.unwrap_or(0)), Box::new(sql_limit(limit)), Box::new(longest)];
+            vec![Box::new(after.unwrap_or(0)), Box::new(columns::limit(limit)), Box::new(longest)];
         let tasks = self.read(include_str!("queries/task_dump.sql"), params, |rows| {
             rows.iter().map(dump::task).collect::<Result<Vec<_>, _>>()
         });
@@ -212,9 +217,4 @@ fn has_secret(row: &Row, id: TaskId) -> Result<bool, StoreError> {
 
 fn records(rows: &[Row]) -> Result<Vec<Task>, StoreError> {
     rows.iter().map(|row| row::task(row, Bodies::Spared)).collect()
-}
-
-/// A limit beyond the database's numbers becomes its largest.
-fn sql_limit(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }

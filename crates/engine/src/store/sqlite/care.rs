@@ -8,10 +8,11 @@ use rusqlite::Connection;
 
 use super::file::StoreFile;
 use super::open::Connections;
-use super::read::{collect, sql_limit};
+use super::read::collect;
 use super::row::Cell;
 use super::{SqliteOptions, SqliteStore, dump, failed};
 use crate::StoreError;
+use crate::store::columns;
 
 /// How many findings of one kind are told; a file that is broken in one way is mostly broken in it everywhere.
 const MOST: usize = 100;
@@ -118,7 +119,7 @@ fn tasks(db: &Connection, findings: &mut Findings) -> Result<(), StoreError> {
         for locator in page {
             findings.tasks += 1;
             if findings.wrong.len() < MOST {
-                let mut rows = one.query((locator.saturating_sub(1), sql_limit(1))).map_err(failed)?;
+                let mut rows = one.query((locator.saturating_sub(1), columns::limit(1))).map_err(failed)?;
                 let Some(row) = rows.next().map_err(failed)? else { continue };
                 let flaws = match dump::task(db, row) {
                     Ok(kept) => kept.flaws(),
@@ -138,7 +139,7 @@ fn strays(db: &Connection, findings: &mut Findings) -> Result<(), StoreError> {
         ("has a blob that it does not know", include_str!("queries/stray_blobs.sql")),
     ] {
         let mut statement = db.prepare(sql).map_err(failed)?;
-        let strays = collect(statement.query([sql_limit(MOST)]), |row| {
+        let strays = collect(statement.query([columns::limit(MOST)]), |row| {
             Cell { row, index: 0, table: "stray", name: "task" }.int()
         })?;
         findings.wrong.extend(strays.into_iter().map(|task| format!("task {task:016x}: {what}")));

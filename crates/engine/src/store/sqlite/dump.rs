@@ -5,10 +5,11 @@ use taskgate_task::IdempotencyKey;
 
 use super::blob;
 use super::failed;
-use super::read::{self, collect, sql_limit};
+use super::read::{self, collect};
 use super::row::{self, Cell};
 use crate::StoreError;
 use crate::store::code::Bodies;
+use crate::store::columns;
 use crate::store::{DUMP_SIZE, Kept, KeptSecret, KeptTask};
 
 /// Some tasks, and the secrets before the first ones, as they are at one moment.
@@ -23,7 +24,7 @@ pub(super) fn dump(db: &Connection, after: Option<i64>, limit: usize) -> Result<
 fn dump_now(db: &Connection, after: Option<i64>, limit: usize) -> Result<Vec<Kept>, StoreError> {
     let mut all = if after.is_none() { secrets(db)? } else { Vec::new() };
     let mut statement = db.prepare_cached(include_str!("queries/task_dump.sql")).map_err(failed)?;
-    let mut rows = statement.query((after.unwrap_or(0), sql_limit(limit))).map_err(failed)?;
+    let mut rows = statement.query((after.unwrap_or(0), columns::limit(limit))).map_err(failed)?;
     let mut weight = 0;
     while weight < DUMP_SIZE
         && let Some(row) = rows.next().map_err(failed)?

@@ -8,6 +8,7 @@ use super::failed;
 use super::row::{self, Cell};
 use crate::StoreError;
 use crate::store::code::Bodies;
+use crate::store::columns;
 use crate::store::{Node, Page};
 
 /// The row of `id`, and where the payloads lie that are not in it. The most frequent question of all.
@@ -74,7 +75,7 @@ pub(super) fn list(
 ) -> Result<Page, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/task_list.sql")).map_err(failed)?;
     // Locators are positive. One row more than asked for tells whether there is another page.
-    let rows = (owner.as_str(), after.unwrap_or(0), sql_limit(limit.saturating_add(1)));
+    let rows = (owner.as_str(), after.unwrap_or(0), columns::limit(limit.saturating_add(1)));
     let mut tasks = collect(statement.query(rows), |row| row::task(row, Bodies::Spared))?;
     let more = tasks.len() > limit;
     tasks.truncate(limit);
@@ -84,7 +85,7 @@ pub(super) fn list(
 /// Ids of tasks that are due.
 pub(super) fn due(db: &Connection, now: Timestamp, limit: usize) -> Result<Vec<TaskId>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/task_due.sql")).map_err(failed)?;
-    collect(statement.query((now.as_millis(), sql_limit(limit))), |row| {
+    collect(statement.query((now.as_millis(), columns::limit(limit))), |row| {
         let cell = |index| Cell { row, index, table: "task", name: row::TASK[index] };
         Ok(TaskId::from_parts(cell(0).int()?, cell(1).array()?))
     })
@@ -93,13 +94,13 @@ pub(super) fn due(db: &Connection, now: Timestamp, limit: usize) -> Result<Vec<T
 /// Records of tasks that may be begun.
 pub(super) fn ready(db: &Connection, now: Timestamp, limit: usize) -> Result<Vec<Task>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/task_ready.sql")).map_err(failed)?;
-    collect(statement.query((now.as_millis(), sql_limit(limit))), |row| row::task(row, Bodies::Spared))
+    collect(statement.query((now.as_millis(), columns::limit(limit))), |row| row::task(row, Bodies::Spared))
 }
 
 /// Records of tasks whose node is gone.
 pub(super) fn orphans(db: &Connection, limit: usize) -> Result<Vec<Task>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/task_orphans.sql")).map_err(failed)?;
-    collect(statement.query([sql_limit(limit)]), |row| row::task(row, Bodies::Spared))
+    collect(statement.query([columns::limit(limit)]), |row| row::task(row, Bodies::Spared))
 }
 
 /// Records of tasks that a node carries.
@@ -110,7 +111,7 @@ pub(super) fn carried(
     limit: usize,
 ) -> Result<Vec<Task>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/task_carried.sql")).map_err(failed)?;
-    let rows = (node.as_number(), after, sql_limit(limit));
+    let rows = (node.as_number(), after, columns::limit(limit));
     collect(statement.query(rows), |row| row::task(row, Bodies::Spared))
 }
 
@@ -182,9 +183,4 @@ pub(super) fn collect<T>(
         all.push(read(row)?);
     }
     Ok(all)
-}
-
-/// SQLite takes a negative limit for none at all, so a limit beyond its numbers becomes its largest.
-pub(super) fn sql_limit(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use taskgate_task::{Failure, Status, Timestamp, Who};
 
 use super::Carried;
+use crate::store::code::OutcomeKind;
 
 /// A line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -100,15 +101,6 @@ pub(super) struct OutcomeLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) summary: Option<Cow<'a, str>>,
     pub(super) body: Cow<'a, str>,
-}
-
-/// Which way it ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum OutcomeKind {
-    Result,
-    ResultIsError,
-    Error,
 }
 
 /// An event.

@@ -7,7 +7,7 @@ use taskgate_task::{
     WorkClass,
 };
 
-use super::line::{KeyLine, Line, OutcomeKind, OutcomeLine, TaskLine, from_hex};
+use super::line::{KeyLine, Line, OutcomeLine, TaskLine, from_hex};
 use super::{Carried, FORMAT, TransferError};
 use crate::store::{Kept, KeptSecret, KeptTask};
 
@@ -182,12 +182,5 @@ fn key(line: KeyLine<'_>) -> Result<IdempotencyKey, String> {
 fn outcome(line: OutcomeLine<'_>) -> Result<Outcome, String> {
     let body = Payload::parse(line.body.into_owned()).map_err(|_| "has no valid outcome".to_owned())?;
     let summary = line.summary.map(Cow::into_owned);
-    Ok(match line.kind {
-        OutcomeKind::Result => Outcome::Result { body, is_error: false, summary },
-        OutcomeKind::ResultIsError => Outcome::Result { body, is_error: true, summary },
-        OutcomeKind::Error => {
-            let summary = summary.ok_or_else(|| "has an error without its summary".to_owned())?;
-            Outcome::Error { body, summary }
-        }
-    })
+    line.kind.outcome(body, summary).ok_or_else(|| "has an error without its summary".to_owned())
 }

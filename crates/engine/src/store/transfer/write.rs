@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use taskgate_task::{Event, IdempotencyKey, Outcome};
 
-use super::line::{EventLine, KeyLine, Line, OutcomeKind, OutcomeLine, SecretLine, TaskLine, to_hex};
+use super::line::{EventLine, KeyLine, Line, OutcomeLine, SecretLine, TaskLine, to_hex};
 use super::{Carried, FORMAT, TransferError};
-use crate::store::{Kept, KeptTask};
+use crate::store::code::OutcomeKind;
+use crate::store::{Kept, KeptTask, columns};
 
 /// Writes an export, line by line.
 pub(super) struct Writer<W> {
@@ -50,11 +51,7 @@ impl<W: Write> Writer<W> {
 
 fn task(kept: &KeptTask) -> Result<TaskLine<'_>, TransferError> {
     let KeptTask { task, work, key, events } = kept;
-    let inputs = if task.inputs.is_empty() && !task.inputs.is_parked() {
-        None
-    } else {
-        Some(serde_json::to_string(&task.inputs).map_err(|error| TransferError::Write(error.into()))?)
-    };
+    let inputs = columns::inputs(task).map_err(|error| TransferError::Write(error.into()))?;
     Ok(TaskLine {
         id: task.id.to_string(),
         owner: task.owner.as_str().into(),
@@ -91,12 +88,11 @@ fn idempotency_key(key: &IdempotencyKey) -> KeyLine<'_> {
 }
 
 fn outcome(outcome: &Outcome) -> OutcomeLine<'_> {
-    let (kind, summary) = match outcome {
-        Outcome::Result { is_error: false, summary, .. } => (OutcomeKind::Result, summary.as_deref()),
-        Outcome::Result { is_error: true, summary, .. } => (OutcomeKind::ResultIsError, summary.as_deref()),
-        Outcome::Error { summary, .. } => (OutcomeKind::Error, Some(summary.as_str())),
-    };
-    OutcomeLine { kind, summary: summary.map(Cow::from), body: outcome.body().as_str().into() }
+    OutcomeLine {
+        kind: OutcomeKind::of(outcome),
+        summary: outcome.summary().map(Cow::from),
+        body: outcome.body().as_str().into(),
+    }
 }
 
 fn event(event: &Event) -> EventLine<'_> {

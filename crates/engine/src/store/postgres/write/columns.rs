@@ -1,13 +1,13 @@
 //! Rows as columns: one array for each parameter, so that one statement writes all of them.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use taskgate_task::{Event, IdempotencyKey, Outcome, Payload, Task};
 use tokio_postgres::types::ToSql;
 
 use crate::StoreError;
 use crate::store::code::{Code, OutcomeKind};
+use crate::store::columns::{self, count, millis};
 use crate::store::is_work_wanted;
 use crate::store::postgres::text::kept;
 
@@ -44,17 +44,9 @@ pub(super) struct State<'a> {
 impl<'a> State<'a> {
     fn push(&mut self, task: &'a Task) -> Result<(), StoreError> {
         // Work can be parked without ever having asked anything.
-        let inputs = if task.inputs.is_empty() && !task.inputs.is_parked() {
-            None
-        } else {
-            let unwritable = |error| StoreError::Failed(format!("the inputs cannot be written: {error}"));
-            Some(serde_json::to_string(&task.inputs).map_err(unwritable)?)
-        };
-        let (summary, body) = match &task.outcome {
-            None => (None, None),
-            Some(Outcome::Result { body, summary, .. }) => (summary.as_deref(), Some(body)),
-            Some(Outcome::Error { body, summary }) => (Some(summary.as_str()), Some(body)),
-        };
+        let unwritable = |error| StoreError::Failed(format!("the inputs cannot be written: {error}"));
+        let inputs = columns::inputs(task).map_err(unwritable)?;
+        let outcome = task.outcome.as_ref();
         self.locator.push(task.id.locator());
         self.status.push(code(task.status));
         self.version.push(count(task.version));
@@ -69,11 +61,11 @@ impl<'a> State<'a> {
         self.ttl.push(millis(task.lifetime.ttl));
         self.poll_interval.push(millis(task.poll_interval));
         self.failure.push(task.failure.map(code));
-        self.outcome_kind.push(task.outcome.as_ref().map(|outcome| code(OutcomeKind::of(outcome))));
+        self.outcome_kind.push(outcome.map(|outcome| code(OutcomeKind::of(outcome))));
         self.status_message.push(task.status_message.as_deref().map(kept));
-        self.summary.push(summary.map(kept));
+        self.summary.push(outcome.and_then(Outcome::summary).map(kept));
         self.inputs.push(inputs);
-        self.outcome.push(body.map(|body| body.as_str()));
+        self.outcome.push(outcome.map(|outcome| outcome.body().as_str()));
         self.carrier.push(task.carrier.node().map(|node| node.as_number()));
         self.ready_at.push(task.carrier.ready_at().map(|at| at.as_millis()));
         self.checkpoint.push(task.checkpoint.as_ref().map(|state| state.as_str()));
@@ -253,14 +245,4 @@ impl<'a> Keys<'a> {
 /// The codes are small numbers.
 fn code(code: impl Code) -> i16 {
     i16::try_from(code.code()).unwrap_or(0)
-}
-
-/// Counters start at 1 and go up by one, so they never reach the end of the database's numbers.
-fn count(counter: u64) -> i64 {
-    i64::try_from(counter).unwrap_or(i64::MAX)
-}
-
-/// A span in milliseconds; what is longer than the database's largest number is as good as for ever.
-fn millis(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }

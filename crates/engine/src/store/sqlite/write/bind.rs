@@ -1,10 +1,9 @@
-use std::time::Duration;
-
 use rusqlite::{Statement, ToSql};
 use taskgate_task::{Outcome, Payload, Task};
 
 use crate::StoreError;
 use crate::store::code::{Code, OutcomeKind};
+use crate::store::columns::{self, count, millis};
 use crate::store::sqlite::blob::Blobs;
 use crate::store::sqlite::failed;
 
@@ -43,19 +42,9 @@ impl<'a, 'db> Binder<'a, 'db> {
         self.bind(task.failure.map(Code::code))?;
         self.bind(task.outcome.as_ref().map(|outcome| OutcomeKind::of(outcome).code()))?;
         self.bind(&task.status_message)?;
-        self.bind(match &task.outcome {
-            None => None,
-            Some(Outcome::Result { summary, .. }) => summary.as_deref(),
-            Some(Outcome::Error { summary, .. }) => Some(summary.as_str()),
-        })?;
-        // Work can be parked without ever having asked anything.
-        let inputs = if task.inputs.is_empty() && !task.inputs.is_parked() {
-            None
-        } else {
-            let unwritable = |error| StoreError::Failed(format!("the inputs cannot be written: {error}"));
-            Some(serde_json::to_string(&task.inputs).map_err(unwritable)?)
-        };
-        self.bind(inputs)?;
+        self.bind(task.outcome.as_ref().and_then(Outcome::summary))?;
+        let unwritable = |error| StoreError::Failed(format!("the inputs cannot be written: {error}"));
+        self.bind(columns::inputs(task).map_err(unwritable)?)?;
         let body = task.outcome.as_ref().map(Outcome::body);
         self.bind(in_row(body, blobs.outcome))?;
         self.bind(task.carrier.node().map(|node| node.as_number()))?;
@@ -69,14 +58,4 @@ impl<'a, 'db> Binder<'a, 'db> {
 /// The payload's text, unless it lies in a blob.
 pub(super) fn in_row(payload: Option<&Payload>, blob: Option<i64>) -> Option<&str> {
     payload.filter(|_| blob.is_none()).map(Payload::as_str)
-}
-
-/// Counters start at 1 and go up by one, so they never reach the end of SQLite's numbers.
-pub(super) fn count(counter: u64) -> i64 {
-    i64::try_from(counter).unwrap_or(i64::MAX)
-}
-
-/// A span in milliseconds; what is longer than SQLite's largest number is as good as for ever.
-fn millis(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }

@@ -12,6 +12,7 @@ use taskgate_task::{Event, Task};
 
 use super::failed;
 use crate::store::code::Code;
+use crate::store::columns::count;
 use crate::{Feed, StoreError};
 
 pub(super) use apply::Apply;
@@ -39,7 +40,7 @@ fn append(db: &Connection, task: &Task, event: &Event) -> Result<(), StoreError>
     let mut statement = db.prepare_cached(include_str!("../queries/event_append.sql")).map_err(failed)?;
     let columns = (
         task.id.locator(),
-        bind::count(event.version),
+        count(event.version),
         event.at.as_millis(),
         event.who.code(),
         event.from.map(Code::code),
