@@ -10,6 +10,7 @@ pub mod effects;
 pub mod http;
 pub mod ledger;
 pub mod modern;
+pub mod namespace;
 pub mod peers;
 pub mod postgres;
 pub mod program;

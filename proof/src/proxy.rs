@@ -1,7 +1,7 @@
 //! A TCP proxy between a client and its servers: takes turns, and can be told to lose what passes through it.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -17,7 +17,7 @@ pub enum Passage {
     Cut,
 }
 
-/// Listens on a loopback port and hands each connection to the next server that takes it.
+/// Listens on a port and hands each connection to the next server that takes it.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -34,7 +34,12 @@ struct Shared {
 impl Proxy {
     /// In front of these servers.
     pub fn start(servers: &[SocketAddr]) -> Proxy {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        Proxy::start_on(Ipv4Addr::LOCALHOST.into(), servers)
+    }
+
+    /// In front of these servers, on a free port of this address.
+    pub fn start_on(address: IpAddr, servers: &[SocketAddr]) -> Proxy {
+        let listener = TcpListener::bind((address, 0)).expect("a free port");
         let address = listener.local_addr().expect("it listens");
         let shared = Arc::new(Shared {
             servers: Mutex::new(servers.to_vec()),
