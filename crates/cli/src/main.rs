@@ -5,6 +5,7 @@ mod commands;
 mod demo;
 mod exit_code;
 mod logging;
+mod reload;
 mod shutdown;
 mod store;
 

@@ -17,7 +17,7 @@ pub struct Engine(pub(crate) Arc<Inner>);
 
 /// What a node keeps, and how it lives among the others of a shared store. An exclusive store needs nothing of the latter:
 /// there, the lock on the file is the lease.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSettings {
     /// What the node is called in lists for people, beside the number of its process.
     pub name: String,
@@ -97,6 +97,11 @@ impl Engine {
     /// Makes a runner known under a name. Tasks name their runner, so that work can be started again by another process.
     pub fn add_runner(&self, name: &str, runner: Arc<dyn Runner>) {
         self.0.runners.write().insert(name.to_owned(), runner);
+    }
+
+    /// Makes a runner unknown. What it runs goes on; what would have to be begun by it fails.
+    pub fn remove_runner(&self, name: &str) {
+        self.0.runners.write().remove(name);
     }
 
     pub(crate) fn runner(&self, name: &str) -> Option<Arc<dyn Runner>> {

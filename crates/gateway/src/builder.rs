@@ -5,6 +5,7 @@ use taskgate_engine::{Engine, EngineError, MemoryStore, Store, StoreError};
 
 use crate::gateway::Gateway;
 use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
+use crate::reload::Common;
 use crate::route::States;
 use crate::upstream::{Commands, Upstream, Yard};
 
@@ -124,33 +125,19 @@ impl GatewayBuilder {
 
     /// Connects the upstreams, settles what an earlier process left, and starts upkeep.
     pub async fn build(self) -> Result<Gateway, BuildError> {
-        if self.upstreams.is_empty() {
-            return Err(BuildError::NoUpstream);
-        }
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let engine = Engine::new(store, self.settings.node.clone())?;
-        let states = States::new(&engine).await?;
         let yard = self.commands.map(|commands| Yard::open(commands, engine.is_shared())).transpose()?;
-        let mut upstreams: Vec<Arc<Upstream>> = Vec::new();
-        for mut spec in self.upstreams {
-            if upstreams.iter().any(|upstream| upstream.name() == spec.name) {
-                return Err(BuildError::DuplicateUpstream(spec.name));
-            }
-            if let Some(policy) = &self.default_policy {
-                spec.policy = policy.clone();
-            }
-            spec.tools.extend(self.tools.clone());
-            if matches!(spec.kind, UpstreamKind::Command(_)) && yard.is_none() {
-                return Err(BuildError::NoPlace(spec.name));
-            }
-            // Whoever has set a limit of its own for a server means it.
-            if let UpstreamKind::Process(command) = &mut spec.kind
-                && command.line_limit == crate::StdioCommand::LINE_LIMIT
-            {
-                command.line_limit = command.line_limit.max(self.settings.node.max_result + AROUND_A_RESULT);
-            }
-            upstreams.push(Upstream::start(spec, yard.as_ref()));
-        }
+        let common = Common {
+            policy: self.default_policy,
+            tools: self.tools,
+            longest_line: self.settings.node.max_result + AROUND_A_RESULT,
+            yard: yard.clone(),
+            changes: Common::channel(),
+        };
+        let specs = common.complete(self.upstreams)?;
+        let states = States::new(&engine).await?;
+        let upstreams: Vec<Arc<Upstream>> = specs.into_iter().map(|spec| common.start(spec, false)).collect();
         for upstream in &upstreams {
             engine.add_runner(upstream.name(), upstream.runner());
         }
@@ -159,7 +146,7 @@ impl GatewayBuilder {
             tracing::info!(rescued, "settled tasks that an earlier process left unfinished");
         }
         engine.start_upkeep();
-        let gateway = Gateway::new(engine, upstreams, self.settings, states);
+        let gateway = Gateway::new(engine, common, upstreams, self.settings, states);
         if let Some(yard) = yard {
             gateway.keep_tidy(yard);
         }

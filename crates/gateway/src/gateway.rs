@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use taskgate_engine::{Engine, Launch};
 use taskgate_task::{Owner, Payload, TaskId, WorkClass};
 use taskgate_wire::tool::{ParamHeader, ToolFacts};
@@ -10,9 +10,11 @@ use tokio::sync::{Notify, watch};
 
 use crate::builder::GatewayBuilder;
 use crate::policy::{Settings, ToolPolicy};
+use crate::reload::Common;
 use crate::route::{Levels, Parked, States};
 use crate::server::Sessions;
-use crate::upstream::{Catalog, Known, McpRunner, Request, Upstream, Yard};
+use crate::upstream::{McpRunner, Request, Upstream, Yard};
+use crate::upstreams::Upstreams;
 
 /// The gateway: upstreams, engine and the servers in front of them. Cheap to clone.
 #[derive(Clone)]
@@ -20,7 +22,10 @@ pub struct Gateway(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) engine: Engine,
-    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    /// Replaced as a whole when the configuration changes.
+    pub(crate) upstreams: RwLock<Upstreams>,
+    /// What holds for all of them.
+    pub(crate) common: Common,
     pub(crate) settings: Settings,
     pub(crate) sessions: Sessions,
     pub(crate) parked: Parked,
@@ -67,13 +72,15 @@ impl Gateway {
 
     pub(crate) fn new(
         engine: Engine,
+        common: Common,
         upstreams: Vec<Arc<Upstream>>,
         settings: Settings,
         states: States,
     ) -> Self {
         let gateway = Gateway(Arc::new(Inner {
             engine,
-            upstreams,
+            upstreams: RwLock::new(Upstreams::new(upstreams)),
+            common,
             settings,
             sessions: Sessions::default(),
             parked: Parked::default(),
@@ -92,6 +99,11 @@ impl Gateway {
         &self.0.engine
     }
 
+    /// The upstreams as they are configured now.
+    pub(crate) fn upstreams(&self) -> Upstreams {
+        self.0.upstreams.read().clone()
+    }
+
     /// What is configured for its servers.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
@@ -99,7 +111,7 @@ impl Gateway {
 
     /// The names of the upstreams and where each stands.
     pub fn upstream_states(&self) -> Vec<(String, crate::UpstreamState)> {
-        self.0.upstreams.iter().map(|upstream| (upstream.name().to_owned(), upstream.state())).collect()
+        self.upstreams().iter().map(|upstream| (upstream.name().to_owned(), upstream.state())).collect()
     }
 
     /// Resolves when the shutdown has begun.
@@ -161,67 +173,25 @@ impl Gateway {
         });
     }
 
-    /// The name under which a caller sees a tool or a prompt, if it is not the upstream's own: with the configured prefix, or
-    /// with the upstream's name where another upstream has the same name.
-    pub(crate) fn public_name(&self, kind: ListKind, upstream: &Upstream, own: &str) -> Option<String> {
-        if !kind.has_names() {
-            return None;
-        }
-        if let Some(prefix) = &upstream.spec().prefix {
-            return Some(format!("{prefix}_{own}"));
-        }
-        let clash = self.0.upstreams.len() > 1
-            && self.0.upstreams.iter().any(|other| {
-                other.name() != upstream.name()
-                    && other.spec().prefix.is_none()
-                    && other.catalog(kind).find(own).is_some()
-            });
-        clash.then(|| format!("{}_{own}", upstream.name()))
-    }
-
-    /// What a caller means by a name, if this upstream has it.
-    pub(crate) fn find_known<'a>(
-        &self,
-        kind: ListKind,
-        upstream: &Upstream,
-        catalog: &'a Catalog,
-        name: &str,
-    ) -> Option<&'a Known> {
-        let of = |own: &str| {
-            let known = catalog.find(own)?;
-            (self.public_name(kind, upstream, own).as_deref().unwrap_or(own) == name).then_some(known)
-        };
-        let prefix = upstream.spec().prefix.as_deref().unwrap_or(upstream.name());
-        of(name).or_else(|| of(name.strip_prefix(prefix)?.strip_prefix('_')?))
-    }
-
     /// Finds a tool by the name a caller uses.
     pub(crate) async fn find_tool(&self, name: &str) -> Result<Target, RpcError> {
-        if let Some((_, target)) = self.look_up(name) {
+        let upstreams = self.upstreams();
+        if let Some((_, target)) = look_up(&upstreams, name) {
             return Ok(target);
         }
         // It may be new, or its upstream may still be starting.
         let renewed = async |upstream: &Arc<Upstream>, kind| upstream.renew(kind).await;
-        let found = self.find(&[ListKind::Tools], |_, _| true, renewed, || self.look_up(name));
+        let look = || look_up(&upstreams, name);
+        let found = upstreams.find(&[ListKind::Tools], |_, _| true, renewed, look);
         // Boxed: whoever calls a tool that is known need not make room for this.
         if let Some((_, target)) = Box::pin(found).await {
             return Ok(target);
         }
-        if let [only] = &*self.0.upstreams {
+        if let [only] = &*upstreams {
             // A single upstream that is down is the reason, not the tool's name.
             only.session().await?;
         }
-        Err(self.unknown(ListKind::Tools, name))
-    }
-
-    fn look_up(&self, name: &str) -> Option<(usize, Target)> {
-        self.0.upstreams.iter().enumerate().find_map(|(index, upstream)| {
-            let catalog = upstream.catalog(ListKind::Tools);
-            let known = self.find_known(ListKind::Tools, upstream, &catalog, name)?;
-            let tool = Some(known.facts.clone()?);
-            let policy = upstream.spec().policy_of(&known.key).clone();
-            Some((index, Target { upstream: upstream.clone(), tool, policy }))
-        })
+        Err(upstreams.unknown(ListKind::Tools, name))
     }
 
     /// What is needed to start a call of this tool.
@@ -256,6 +226,16 @@ impl Gateway {
             poll_interval: target.policy.poll_interval,
         })
     }
+}
+
+fn look_up(upstreams: &Upstreams, name: &str) -> Option<(usize, Target)> {
+    upstreams.iter().enumerate().find_map(|(index, upstream)| {
+        let catalog = upstream.catalog(ListKind::Tools);
+        let known = upstreams.find_known(ListKind::Tools, upstream, &catalog, name)?;
+        let tool = Some(known.facts.clone()?);
+        let policy = upstream.spec().policy_of(&known.key).clone();
+        Some((index, Target { upstream: upstream.clone(), tool, policy }))
+    })
 }
 
 impl std::fmt::Debug for Gateway {

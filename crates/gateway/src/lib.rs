@@ -21,12 +21,14 @@ mod outlet;
 mod policy;
 mod random;
 mod relay;
+mod reload;
 mod route;
 mod server;
 mod session;
 mod stream;
 mod to_client;
 mod upstream;
+mod upstreams;
 
 pub use builder::{BuildError, GatewayBuilder};
 pub use config::*;
@@ -35,6 +37,7 @@ pub use policy::{
     DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy, UpstreamKind,
     UpstreamSpec, UpstreamTasks,
 };
+pub use reload::Reloaded;
 pub use taskgate_client::transport::stdio::StdioCommand;
 pub use taskgate_detached::Launcher;
 pub use taskgate_engine::store::{Findings, Kept, Vacuumed, transfer};

@@ -139,6 +139,26 @@ impl UpstreamSpec {
         }
     }
 
+    /// Whether `other` says the same.
+    pub fn is_same(&self, other: &UpstreamSpec) -> bool {
+        let told = |spec: &UpstreamSpec| (spec.name.clone(), spec.prefix.clone(), spec.upstream_tasks);
+        self.is_same_server(other)
+            && told(self) == told(other)
+            && self.policy == other.policy
+            && self.tools == other.tools
+    }
+
+    /// Whether `other` is reached in the same way and spoken to in the same way: a connection to the one serves the other.
+    pub fn is_same_server(&self, other: &UpstreamSpec) -> bool {
+        let same = match (&self.kind, &other.kind) {
+            (UpstreamKind::Process(one), UpstreamKind::Process(other)) => one == other,
+            (UpstreamKind::InProcess(one), UpstreamKind::InProcess(other)) => Arc::ptr_eq(one, other),
+            (UpstreamKind::Command(one), UpstreamKind::Command(other)) => one == other,
+            (UpstreamKind::Process(_) | UpstreamKind::InProcess(_) | UpstreamKind::Command(_), _) => false,
+        };
+        same && self.speak == other.speak
+    }
+
     /// The policy of a tool, by the upstream's own name for it.
     pub fn policy_of(&self, tool: &str) -> &ToolPolicy {
         self.tools.get(tool).unwrap_or(&self.policy)
@@ -146,7 +166,7 @@ impl UpstreamSpec {
 }
 
 /// What is configured for the servers this gateway offers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The name and version told to clients.
     pub server_name: String,
@@ -158,6 +178,9 @@ pub struct Settings {
     pub allowed_origins: Vec<String>,
     /// All callers are one known user, `local`. For loopback servers only.
     pub single_user: bool,
+    /// Whether the upstreams may be replaced while this serves ([`Gateway::reload`](crate::Gateway::reload)): clients are told
+    /// that lists may change.
+    pub reloads: bool,
     /// The longest accepted request body or line, in bytes.
     pub max_message: usize,
     /// How often an open stream gets a comment that keeps it open.
@@ -184,6 +207,7 @@ impl Default for Settings {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             single_user: false,
+            reloads: false,
             max_message: 16 * 1024 * 1024,
             keep_alive: Duration::from_secs(10),
             session_idle: Duration::from_secs(3600),

@@ -33,7 +33,7 @@ impl Gateway {
         out: &Outlet,
     ) -> Answer {
         let rpc = |error: RpcError| error.to_payload();
-        let whose = self.whose(request).await.map_err(rpc)?;
+        let whose = self.upstreams().whose(request).await.map_err(rpc)?;
         let params = match &whose.params {
             Some(edited) => Params::parse(Some(edited)).map_err(rpc)?,
             None => request.params,
@@ -63,7 +63,7 @@ impl Gateway {
         if ours {
             return;
         }
-        for upstream in &self.0.upstreams {
+        for upstream in self.upstreams().iter() {
             let State::Up(connection) = upstream.state() else { continue };
             // 2026-07-28 has no such notification: there roots are asked for when they are needed.
             if method != method::ROOTS_CHANGED || connection.lanes().legacy.is_some() {

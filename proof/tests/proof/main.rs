@@ -16,6 +16,7 @@ mod orphans;
 mod pages;
 mod place;
 mod points;
+mod reload;
 mod restart;
 mod resume;
 mod rounds;

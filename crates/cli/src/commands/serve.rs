@@ -2,12 +2,16 @@
 
 use std::net::SocketAddr;
 
-use taskgate_gateway::{Config, Gateway, StorePlace, UpstreamServer, check_single_user, in_process};
+use taskgate_gateway::{
+    Config, Gateway, StorePlace, UpstreamServer, UpstreamSpec, check_single_user, in_process,
+};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Serve;
 use crate::demo::Demo;
 use crate::exit_code::{ExitCode, Failure};
+use crate::reload::Reload;
 use crate::shutdown::Shutdown;
 use crate::store;
 
@@ -31,12 +35,32 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
     if let Some(commands) = store::commands(&place) {
         builder = builder.commands(commands);
     }
-    for upstream in &config.upstreams {
-        builder = builder.add(upstream.spec(|| in_process(Demo)));
+    // Caught from here on: without that, SIGHUP ends the program.
+    let hangup = match args.config.is_some() {
+        true => Some(signal(SignalKind::hangup()).map_err(|error| Failure::new(ExitCode::Failure, error))?),
+        false => None,
+    };
+    // The same one each time the file is read, so that it stays connected.
+    let demo = in_process(Demo);
+    let specs = |config: &Config| -> Vec<UpstreamSpec> {
+        config.upstreams.iter().map(|upstream| upstream.spec(|| demo.clone())).collect()
+    };
+    for spec in specs(&config) {
+        builder = builder.add(spec);
     }
     let gateway = builder.build().await.map_err(|error| Failure::new(ExitCode::Failure, error))?;
     eprintln!("{}", greeting(&config, address, &place));
-    let served = gateway.serve_http(listener, shutdown.begun()).await;
+    let serving = gateway.serve_http(listener, shutdown.begun());
+    let served = match (&args.config, hangup) {
+        (Some(file), Some(hangup)) => {
+            let apply = |config: &Config| gateway.reload(specs(config));
+            tokio::select! {
+                served = serving => served,
+                () = Reload::of(file, config.clone()).watch(hangup, || configure(&args), apply) => Ok(()),
+            }
+        }
+        _ => serving.await,
+    };
     served.map_err(|error| Failure::new(ExitCode::Failure, format!("the HTTP server failed: {error}")))
 }
 
@@ -52,6 +76,7 @@ fn configure(args: &Serve) -> Result<Config, Failure> {
     config.listen = args.listen.unwrap_or(config.listen);
     config.store = args.store.clone().or(config.store);
     config.settings.single_user |= args.single_user;
+    config.settings.reloads = args.config.is_some();
     if config.settings.single_user {
         // Who has written no configuration has not asked for a single user.
         let help = if args.config.is_none() {

@@ -78,6 +78,14 @@ impl ServerDescription {
         }
     }
 
+    /// Whether it has the feature on this lane, as far as that is known: a server that has not described itself may.
+    pub fn has(&self, lane: Lane, feature: &str) -> bool {
+        self.of(lane).is_none_or(|said| {
+            said.answer.is_none()
+                || RawObject::parse(said.capabilities.as_str()).is_ok_and(|all| all.get(feature).is_some())
+        })
+    }
+
     /// The capabilities, from the newest lane.
     pub fn capabilities(&self) -> Option<&Payload> {
         self.newest().map(|description| &description.capabilities)

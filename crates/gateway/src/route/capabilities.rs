@@ -1,8 +1,9 @@
 //! What several upstreams can do, as what one server can.
 
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 use taskgate_client::session::LaneDescription;
-use taskgate_task::InvalidPayload;
+use taskgate_task::{InvalidPayload, Payload};
 use taskgate_wire::RawObject;
 use taskgate_wire::meta::TASKS_EXTENSION;
 
@@ -59,12 +60,27 @@ fn put(object: &mut RawObject<'_>, name: &str, value: Box<RawValue>) {
     object.push(name.to_owned(), value);
 }
 
+/// What we say besides where the configuration may change while we serve: each of the lists that there are may change.
+pub fn changing(all: &[LaneDescription]) -> Option<LaneDescription> {
+    let has = |feature: &str| {
+        let said = |said: &LaneDescription| {
+            RawObject::parse(said.capabilities.as_str()).is_ok_and(|said| said.get(feature).is_some())
+        };
+        feature == "tools" || all.iter().any(said)
+    };
+    let features = ["tools", "prompts", "resources"].into_iter().filter(|feature| has(feature));
+    let changing: serde_json::Map<String, Value> =
+        features.map(|feature| (feature.to_owned(), json!({ "listChanged": true }))).collect();
+    let capabilities = Payload::from_value(&changing).ok()?;
+    Some(LaneDescription { capabilities, server_info: None, instructions: None, answer: None })
+}
+
 /// What the servers tell models: the only text as it is, several under the names of their servers.
-pub fn instructions(all: &[(&str, LaneDescription)]) -> Option<Box<RawValue>> {
-    let said = |(name, said): &(&str, LaneDescription)| {
+pub fn instructions(all: &[(String, LaneDescription)]) -> Option<Box<RawValue>> {
+    let said = |(name, said): &(String, LaneDescription)| {
         let raw = said.instructions.as_ref()?;
         let text: String = serde_json::from_str(raw.as_str()).ok()?;
-        (!text.is_empty()).then(|| ((*name).to_owned(), raw.as_raw().to_owned(), text))
+        (!text.is_empty()).then(|| (name.clone(), raw.as_raw().to_owned(), text))
     };
     let texts: Vec<_> = all.iter().filter_map(said).collect();
     match &*texts {
@@ -81,7 +97,6 @@ pub fn instructions(all: &[(&str, LaneDescription)]) -> Option<Box<RawValue>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use taskgate_task::Payload;
 
     fn said(capabilities: &str) -> LaneDescription {
         let capabilities = Payload::parse(capabilities.to_owned()).expect("JSON");

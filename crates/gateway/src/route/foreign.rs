@@ -43,7 +43,7 @@ impl Gateway {
         let (say, said) = mpsc::unbounded_channel();
         let mut acknowledged = Vec::new();
         if let Some(filter) = filter(&asked.others) {
-            for upstream in &self.0.upstreams {
+            for upstream in self.upstreams().iter() {
                 let State::Up(session) = upstream.state() else { continue };
                 if let lane @ Lane::Modern(_) = lane(&session, true) {
                     let (honours, honoured) = oneshot::channel();

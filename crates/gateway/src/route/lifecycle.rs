@@ -78,28 +78,31 @@ impl Gateway {
     }
 
     /// What the upstreams say of themselves, those that are down what they said last.
-    pub(super) async fn describe(&self, stateless: bool) -> Described<'_> {
-        let asked = self
-            .0
-            .upstreams
-            .iter()
-            .map(|upstream| async move { Some((upstream.name(), upstream.described(stateless).await?)) });
+    pub(super) async fn describe(&self, stateless: bool) -> Described {
+        let upstreams = self.upstreams();
+        let asked = upstreams.iter().map(|upstream| async move {
+            Some((upstream.name().to_owned(), upstream.described(stateless).await?))
+        });
         let said: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
-        Described { instructions: capabilities::instructions(&said), said }
+        let instructions = capabilities::instructions(&said);
+        let mut said: Vec<LaneDescription> = said.into_iter().map(|(_, said)| said).collect();
+        if self.0.settings.reloads {
+            said.extend(capabilities::changing(&said));
+        }
+        Described { said, instructions }
     }
 }
 
 /// What the upstreams say of themselves.
-pub(super) struct Described<'a> {
-    said: Vec<(&'a str, LaneDescription)>,
+pub(super) struct Described {
+    said: Vec<LaneDescription>,
     instructions: Option<Box<RawValue>>,
 }
 
-impl Described<'_> {
+impl Described {
     /// The upstreams' capabilities as ours. Tools are there in any case.
     fn capabilities(&self) -> Result<RawObject<'static>, Payload> {
-        let all: Vec<LaneDescription> = self.said.iter().map(|(_, said)| said.clone()).collect();
-        let mut merged = capabilities::merged(&all)
+        let mut merged = capabilities::merged(&self.said)
             .map_err(|broken| RpcError::internal(broken.to_string()).to_payload())?;
         if merged.get("tools").is_none() {
             set(&mut merged, "tools", &json!({}));
@@ -109,7 +112,7 @@ impl Described<'_> {
 
     /// Whether one of them says `true` for `what` of a feature.
     pub(super) fn offers(&self, feature: &str, what: &str) -> bool {
-        self.said.iter().any(|(_, said)| said.offers(feature, what))
+        self.said.iter().any(|said| said.offers(feature, what))
     }
 }
 

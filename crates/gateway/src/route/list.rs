@@ -19,6 +19,7 @@ use crate::gateway::{Gateway, Target};
 use crate::policy::TaskMode;
 use crate::session::Outlet;
 use crate::upstream::{Catalog, Hints, Known, State, Upstream, declares, lane};
+use crate::upstreams::Upstreams;
 
 /// A page of a merged list has at most this many entries.
 const PAGE: usize = 1000;
@@ -33,9 +34,10 @@ impl Gateway {
         request: &Request<'_>,
         out: &Outlet,
     ) -> Answer {
-        match &*self.0.upstreams {
-            [only] => self.list_one(kind, only, caller, request, out).await,
-            _ => self.list_merged(kind, caller, request).await.map_err(|error| error.to_payload()),
+        let upstreams = self.upstreams();
+        match &*upstreams {
+            [only] => self.list_one(kind, &upstreams, only, caller, request, out).await,
+            _ => upstreams.list_merged(kind, caller, request).await.map_err(|error| error.to_payload()),
         }
     }
 
@@ -43,6 +45,7 @@ impl Gateway {
     async fn list_one(
         &self,
         kind: ListKind,
+        upstreams: &Upstreams,
         upstream: &Arc<Upstream>,
         caller: &Caller,
         request: &Request<'_>,
@@ -53,7 +56,7 @@ impl Gateway {
         if untouched {
             return Ok(answer);
         }
-        self.edit_page(kind, upstream, caller, &answer).map_err(|error| {
+        upstreams.edit_page(kind, upstream, caller, &answer).map_err(|error| {
             RpcError::internal(format!("{} of the server: {error}", kind.method())).to_payload()
         })
     }
@@ -92,7 +95,9 @@ impl Gateway {
         };
         super::in_words_of(caller, request.method, matches!(lane, Lane::Modern(_)), inline.outcome(outcome))
     }
+}
 
+impl Upstreams {
     fn edit_page(
         &self,
         kind: ListKind,
@@ -153,8 +158,7 @@ impl Gateway {
         request: &Request<'_>,
     ) -> Result<Payload, RpcError> {
         let cursor = request.params.cursor()?.map(|text| Cursor::read(&text)).transpose()?;
-        let upstreams = &self.0.upstreams;
-        let known = join_all(upstreams.iter().map(|upstream| async {
+        let known = join_all(self.iter().map(|upstream| async {
             // Whoever turns a page wants the list it has begun with, as far as it is still known.
             if cursor.is_some() {
                 upstream.learn(kind).await;
@@ -178,7 +182,7 @@ impl Gateway {
 
     /// Whether an upstream has the feature, as far as it is known: one that is down may have it.
     fn anybody_has(&self, kind: ListKind, caller: &Caller, catalogs: &[Arc<Catalog>]) -> bool {
-        self.0.upstreams.iter().zip(catalogs).any(|(upstream, catalog)| match upstream.state() {
+        self.iter().zip(catalogs).any(|(upstream, catalog)| match upstream.state() {
             State::Up(session) => {
                 let lane = lane(&session, caller.is_stateless());
                 declares(&session, lane, kind.feature()) || !catalog.entries().is_empty()
@@ -193,7 +197,7 @@ impl Gateway {
         let mut merged = Vec::new();
         for (index, catalog) in catalogs.iter().enumerate() {
             for known in catalog.entries() {
-                let name = self.public_name(kind, &self.0.upstreams[index], &known.key);
+                let name = self.public_name(kind, &self[index], &known.key);
                 let key = name.unwrap_or_else(|| known.key.clone());
                 if seen.insert(key.clone()) {
                     merged.push(Entry { upstream: index, key, known });
@@ -215,7 +219,7 @@ impl Gateway {
             result.set("resultType", to_raw_value("complete")?);
         }
         let edited = page.entries.iter().map(|entry| {
-            let upstream = &self.0.upstreams[entry.upstream];
+            let upstream = &self[entry.upstream];
             let definition = &entry.known.definition;
             self.edit(kind, upstream, caller, &entry.known.key, definition)
                 .unwrap_or_else(|_| definition.clone())

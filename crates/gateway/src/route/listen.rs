@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use futures_util::StreamExt;
 use futures_util::future::join_all;
-use futures_util::stream::SelectAll;
 use taskgate_engine::News;
 use taskgate_task::{Payload, Task, TaskId};
 use taskgate_wire::dialect::d2026_07_28;
@@ -115,28 +113,27 @@ impl Gateway {
         Ok((granted, interests))
     }
 
-    /// What all upstreams say that belongs to no call.
-    pub(crate) fn changes(&self) -> SelectAll<futures_util::stream::BoxStream<'static, Change>> {
-        let mut all = SelectAll::new();
-        for upstream in &self.0.upstreams {
-            all.push(stream_of(upstream.changes()));
-        }
-        all
+    /// What the upstreams say that belongs to no call, and what becomes of their lists.
+    pub(crate) fn changes(&self) -> Changes {
+        Changes(self.0.common.changes.subscribe())
     }
 }
 
-fn stream_of(receiver: broadcast::Receiver<Change>) -> futures_util::stream::BoxStream<'static, Change> {
-    futures_util::stream::unfold(receiver, |mut receiver| async move {
+/// What the upstreams say, from a moment on.
+pub(crate) struct Changes(broadcast::Receiver<Change>);
+
+impl Changes {
+    /// The next thing they say; `None` when the gateway is gone. Can be dropped without loss.
+    pub(crate) async fn next(&mut self) -> Option<Change> {
         loop {
-            match receiver.recv().await {
-                Ok(change) => return Some((change, receiver)),
+            match self.0.recv().await {
+                Ok(change) => return Some(change),
                 // A listener that is too slow loses changes, not the stream: each change only says "look again".
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => return None,
             }
         }
-    })
-    .boxed()
+    }
 }
 
 fn wanted(granted: &Listen, change: &Change) -> bool {

@@ -34,7 +34,8 @@ impl Gateway {
         session.set_log_level(level);
         let wanted = self.0.levels.note(session).unwrap_or(level);
         let params = request.raw.filter(|_| wanted == level);
-        let asked = self.0.upstreams.iter().map(|upstream| upstream.set_log_level(wanted, params));
+        let upstreams = self.upstreams();
+        let asked = upstreams.iter().map(|upstream| upstream.set_log_level(wanted, params));
         let mut answers: Vec<Answer> = join_all(asked).await.into_iter().flatten().collect();
         let good = answers.iter().position(Result::is_ok).unwrap_or(0);
         if answers.is_empty() {

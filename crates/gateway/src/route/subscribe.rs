@@ -48,9 +48,9 @@ impl Gateway {
                 None => Ok(super::empty()),
             },
             // Others' subscriptions are not the client's to end.
-            None if self.0.upstreams.iter().any(|upstream| upstream.is_held(&uri)) => Ok(super::empty()),
+            None if self.upstreams().iter().any(|upstream| upstream.is_held(&uri)) => Ok(super::empty()),
             // A server of 2026-07-28 has no such request, and there is nothing to end.
-            None if self.0.upstreams.iter().all(|upstream| upstream.is_stateless_for(false)) => {
+            None if self.upstreams().iter().all(|upstream| upstream.is_stateless_for(false)) => {
                 Ok(super::empty())
             }
             None => self.relay_to_its_upstream(caller, request, out).await,
@@ -65,7 +65,7 @@ impl Gateway {
         stateless: bool,
     ) -> Result<(Interest, Payload), Payload> {
         let mut none = NoAnswer::default();
-        for candidate in self.having(uri, ListKind::Resources.feature()).await.candidates {
+        for candidate in self.upstreams().having(uri, ListKind::Resources.feature()).await.candidates {
             if !candidate.certain
                 && let Err(error) = candidate.upstream.session().await
             {

@@ -20,8 +20,8 @@ use taskgate_task::{InvalidPayload, Payload};
 use taskgate_wire::{ListKind, Params, RawObject, RpcError, method, uri_template};
 
 use super::Request;
-use crate::gateway::Gateway;
 use crate::upstream::{State, Upstream, declares, lane};
+use crate::upstreams::Upstreams;
 
 /// Who may answer a request, first who most likely can.
 pub struct Candidate {
@@ -39,7 +39,7 @@ pub struct Whose {
     pub params: Option<Payload>,
 }
 
-impl Gateway {
+impl Upstreams {
     /// Who may answer this request.
     pub(crate) async fn whose(&self, request: &Request<'_>) -> Result<Whose, RpcError> {
         let broken = |error: InvalidPayload| RpcError::invalid_params(error.to_string());
@@ -74,7 +74,7 @@ impl Gateway {
 
     /// The upstream and its own name for a prompt; `None` if there is nothing to choose and nothing to rename.
     async fn find_prompt(&self, name: &str) -> Result<Option<(Arc<Upstream>, String)>, RpcError> {
-        if let [only] = &*self.0.upstreams {
+        if let [only] = &**self {
             let Some(prefix) = &only.spec().prefix else { return Ok(None) };
             let own = name.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('_'));
             return match own {
@@ -92,13 +92,13 @@ impl Gateway {
             found = self.find(&kinds, |_, _| true, renewed, look).await;
         }
         match found {
-            Some((index, own)) => Ok(Some((self.0.upstreams[index].clone(), own))),
+            Some((index, own)) => Ok(Some((self[index].clone(), own))),
             None => Err(self.unknown(ListKind::Prompts, name)),
         }
     }
 
     fn look_up_prompt(&self, name: &str) -> Option<(usize, String)> {
-        self.0.upstreams.iter().enumerate().find_map(|(index, upstream)| {
+        self.iter().enumerate().find_map(|(index, upstream)| {
             let catalog = upstream.catalog(ListKind::Prompts);
             let known = self.find_known(ListKind::Prompts, upstream, &catalog, name)?;
             Some((index, known.key.clone()))
@@ -114,7 +114,7 @@ impl Gateway {
         fetch: impl AsyncFn(&Arc<Upstream>, ListKind),
         look: impl Fn() -> Option<(usize, T)>,
     ) -> Option<(usize, T)> {
-        let all = self.0.upstreams.iter().enumerate();
+        let all = self.iter().enumerate();
         let all = all.flat_map(|(index, upstream)| kinds.iter().map(move |kind| (index, upstream, *kind)));
         let wanted: Vec<_> = all.filter(|(_, upstream, kind)| wanted(upstream, *kind)).collect();
         let mut missing: Vec<_> =
@@ -151,10 +151,10 @@ impl Gateway {
     /// Who may have a resource. Whoever lists it has it; templates are tried before guesses, the one that says most of
     /// the URI itself first.
     pub(super) async fn having(&self, uri: &str, feature: &str) -> Whose {
-        if let [_] = &*self.0.upstreams {
+        if let [_] = &**self {
             return self.only();
         }
-        let upstreams = &self.0.upstreams;
+        let upstreams = self;
         let kinds = [ListKind::Resources, ListKind::Templates];
         // A completion names a template itself.
         let lists =
@@ -192,8 +192,8 @@ impl Gateway {
     }
 
     fn everyone(&self) -> Whose {
-        let certain = self.0.upstreams.len() == 1;
-        let candidates = self.0.upstreams.iter();
+        let certain = self.len() == 1;
+        let candidates = self.iter();
         let candidates =
             candidates.map(|upstream| Candidate { upstream: upstream.clone(), certain }).collect();
         Whose { candidates, params: None }
@@ -204,7 +204,7 @@ impl Gateway {
         let name: String = name.chars().take(120).collect();
         let away =
             |upstream: &&Arc<Upstream>| !matches!(upstream.state(), State::Up(_)) || upstream.is_silent(kind);
-        let away = self.0.upstreams.iter().filter(away);
+        let away = self.iter().filter(away);
         let away: Vec<String> = away.map(|upstream| format!("{:?}", upstream.name())).collect();
         let hint =
             if away.is_empty() { String::new() } else { format!(" (not available: {})", away.join(", ")) };

@@ -1,4 +1,3 @@
-use futures_util::StreamExt;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;

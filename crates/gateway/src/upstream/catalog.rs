@@ -154,10 +154,7 @@ async fn fetch_page(
 
 /// Whether the server says that it has a feature. One of which nothing is known may have it.
 pub fn declares(session: &Session, lane: Lane, feature: &str) -> bool {
-    session.server().of(lane).is_none_or(|said| {
-        said.answer.is_none()
-            || RawObject::parse(said.capabilities.as_str()).is_ok_and(|all| all.get(feature).is_some())
-    })
+    session.server().has(lane, feature)
 }
 
 /// Whether an error says that the server does not know the method: then nothing has run.

@@ -18,6 +18,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use taskgate_client::session::{Lane, LaneDescription, Lanes, ServerDescription, Session};
 use taskgate_engine::{Report, Runner};
 use taskgate_wire::RpcError;
@@ -35,18 +36,20 @@ pub use runner::{McpRunner, Request};
 
 /// One upstream server and its connection.
 pub struct Upstream {
-    spec: UpstreamSpec,
+    name: String,
+    spec: RwLock<Arc<UpstreamSpec>>,
+    /// Counts the servers that it has been: with a new one the connection to the old one is given up.
+    server_number: watch::Sender<u64>,
     state: watch::Receiver<State>,
     shelf: shelf::Shelf,
     interests: interest::Interests,
     log_level: log_level::Asked,
     /// What it said of itself when it was last up.
-    described: parking_lot::RwLock<Option<Described>>,
+    described: RwLock<Option<Described>>,
     /// Tools of which it has said that it makes tasks of their calls or nothing (2026-07-28).
-    needs_tasks: parking_lot::RwLock<HashSet<String>>,
+    needs_tasks: RwLock<HashSet<String>>,
     changes: broadcast::Sender<Change>,
-    /// Runs its tool, if it is a command.
-    command: Option<CommandRunner>,
+    yard: Option<Arc<Yard>>,
     /// Tells by its end that nobody has the upstream any more.
     _alive: oneshot::Sender<()>,
 }
@@ -82,31 +85,31 @@ const USUAL_START: Duration = Duration::from_secs(1);
 
 impl Upstream {
     /// Connects in the background and keeps the connection up until the handle is dropped. `yard` is where commands run;
-    /// without one the tool of a command is listed and cannot be called.
-    pub fn start(spec: UpstreamSpec, yard: Option<&Arc<Yard>>) -> Arc<Upstream> {
-        let command = match (&spec.kind, yard) {
-            (UpstreamKind::Command(tool), Some(yard)) => {
-                let policy = spec.policy_of(&tool.tool).clone();
-                Some(CommandRunner::new(tool.clone(), policy, yard.clone()))
-            }
-            _ => None,
-        };
+    /// without one the tool of a command is listed and cannot be called. What it
+    /// says that belongs to no call goes to `changes`; what it has is said there too, when it is up, if `is_news`.
+    pub fn start(
+        spec: UpstreamSpec,
+        yard: Option<&Arc<Yard>>,
+        changes: broadcast::Sender<Change>,
+        is_news: bool,
+    ) -> Arc<Upstream> {
         let (sender, state) = watch::channel(State::Starting);
-        let (changes, _) = broadcast::channel(256);
         let (alive, dropped) = oneshot::channel();
         let upstream = Arc::new(Upstream {
-            spec,
+            name: spec.name.clone(),
+            spec: RwLock::new(Arc::new(spec)),
+            server_number: watch::Sender::new(0),
             state,
             shelf: shelf::Shelf::default(),
             interests: interest::Interests::default(),
             log_level: log_level::Asked::default(),
-            described: parking_lot::RwLock::default(),
-            needs_tasks: parking_lot::RwLock::default(),
-            changes: changes.clone(),
-            command,
+            described: RwLock::default(),
+            needs_tasks: RwLock::default(),
+            changes,
+            yard: yard.cloned(),
             _alive: alive,
         });
-        let kept_up = supervise::keep_up(Arc::downgrade(&upstream), sender);
+        let kept_up = supervise::keep_up(Arc::downgrade(&upstream), sender, is_news);
         tokio::spawn(async move {
             tokio::select! {
                 () = kept_up => {}
@@ -118,31 +121,50 @@ impl Upstream {
     }
 
     /// What is configured for it.
-    pub fn spec(&self) -> &UpstreamSpec {
-        &self.spec
+    pub fn spec(&self) -> Arc<UpstreamSpec> {
+        self.spec.read().clone()
+    }
+
+    /// Makes it what `spec` says, which has the same name. Calls that run already go on with the server they were made to;
+    /// later ones wait for the new one, if it is another one.
+    pub fn become_what(&self, spec: UpstreamSpec) {
+        let is_same = {
+            let mut kept = self.spec.write();
+            let is_same = kept.is_same_server(&spec);
+            *kept = Arc::new(spec);
+            is_same
+        };
+        if !is_same {
+            self.needs_tasks.write().clear();
+            self.server_number.send_modify(|number| *number += 1);
+        }
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.spec.name
+        &self.name
     }
 
     /// Runs its tools.
     pub fn runner(self: &Arc<Self>) -> Arc<dyn Runner> {
-        match &self.command {
-            Some(command) => Arc::new(command.clone()),
-            None => Arc::new(McpRunner(Arc::downgrade(self))),
+        let spec = self.spec();
+        match (&spec.kind, &self.yard) {
+            (UpstreamKind::Command(tool), Some(yard)) => {
+                let policy = spec.policy_of(&tool.tool).clone();
+                Arc::new(CommandRunner::new(tool.clone(), policy, yard.clone()))
+            }
+            _ => Arc::new(McpRunner(Arc::downgrade(self))),
         }
     }
 
     /// Whether its tool is a command, which runs apart from this process.
     pub fn is_command(&self) -> bool {
-        self.command.is_some()
+        self.yard.is_some() && matches!(self.spec.read().kind, UpstreamKind::Command(_))
     }
 
     /// Whether it is a server in this program.
     pub fn is_in_process(&self) -> bool {
-        matches!(self.spec.kind, UpstreamKind::InProcess(_))
+        matches!(self.spec.read().kind, UpstreamKind::InProcess(_))
     }
 
     /// The connection. Waits while it is started for the first time; fails at once while it is down.
@@ -151,7 +173,7 @@ impl Upstream {
         let known =
             tokio::time::timeout(FIRST_START, state.wait_for(|state| !matches!(state, State::Starting)));
         let down = |why: &str| {
-            Err(RpcError::internal(format!("The server {:?} is not available: {why}", self.spec.name)))
+            Err(RpcError::internal(format!("The server {:?} is not available: {why}", self.name)))
         };
         match known.await {
             Err(_) => down("it did not start in time"),
@@ -171,7 +193,7 @@ impl Upstream {
         &self,
         report: Report,
     ) -> impl Future<Output = Result<Session, RpcError>> + Send + use<> {
-        let (mut state, name) = (self.state.clone(), self.spec.name.clone());
+        let (mut state, name) = (self.state.clone(), self.name.clone());
         async move {
             let mut said = None;
             // A start that takes as long as starts take is not worth a word.
@@ -235,11 +257,6 @@ impl Upstream {
             State::Up(session) => matches!(lane(session, stateless), Lane::Modern(_)),
             _ => false,
         }
-    }
-
-    /// What it says from now on that belongs to no call.
-    pub fn changes(&self) -> broadcast::Receiver<Change> {
-        self.changes.subscribe()
     }
 }
 

@@ -22,14 +22,22 @@ const SUSTAINED: Duration = Duration::from_secs(60);
 /// From this many failures in a row on it is called a crash loop.
 const LOOPING: u32 = 5;
 
-/// Connects, waits for the end, connects again; each time after a longer pause.
-pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
+/// Connects, waits for the end, connects again; each time after a longer pause. With a server that is another one than before
+/// it begins anew. `is_news` says that nobody knows of it yet who may have asked for lists.
+pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>, mut is_news: bool) {
+    let Some(mut servers) = upstream.upgrade().map(|upstream| upstream.server_number.subscribe()) else {
+        return;
+    };
     let mut failures: u32 = 0;
-    let mut opening = Opening { probe: true, first: true };
+    let mut opening = Opening::default();
     loop {
         let Some(strong) = upstream.upgrade() else { return };
         let since = Instant::now();
-        let why: String = match connect(&strong, &mut opening).await {
+        let connected = tokio::select! {
+            connected = connect(&strong, &mut opening) => connected.map_err(Down::Failed),
+            _ = servers.changed() => Err(Down::Replaced),
+        };
+        let down = match connected {
             Ok((session, catalog)) => {
                 strong.shelf.put(ListKind::Tools, Arc::new(catalog));
                 [ListKind::Prompts, ListKind::Resources, ListKind::Templates]
@@ -43,27 +51,52 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
                 state.send_replace(State::Up(session.clone()));
                 strong.renew_log_level(&session);
                 strong.renew_interests(&session);
-                if again {
+                if std::mem::take(&mut is_news) {
+                    strong.tell_of_lists();
+                } else if again {
                     look_again(&strong, &session);
                 }
                 drop(strong);
-                listen(&upstream, &session, heard).await
+                tokio::select! {
+                    why = listen(&upstream, &session, heard) => Down::Failed(why),
+                    _ = servers.changed() => Down::Replaced,
+                }
             }
-            Err(why) => why,
+            Err(down) => {
+                drop(strong);
+                down
+            }
         };
         let Some(strong) = upstream.upgrade() else { return };
-        failures = if since.elapsed() >= SUSTAINED { 1 } else { failures + 1 };
-        tracing::warn!(upstream = strong.name(), failures, %why, "down");
-        let text: Arc<str> = why.into();
-        state.send_replace(if failures >= LOOPING {
-            State::CrashLoop(text)
-        } else {
-            State::Restarting(text)
-        });
-        drop(strong);
-        let pause = FIRST_PAUSE * 2u32.saturating_pow(failures - 1);
-        tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
+        let replaced = match down {
+            Down::Replaced => true,
+            Down::Failed(why) => {
+                failures = if since.elapsed() >= SUSTAINED { 1 } else { failures + 1 };
+                tracing::warn!(upstream = strong.name(), failures, %why, "down");
+                let text: Arc<str> = why.into();
+                state.send_replace(if failures >= LOOPING {
+                    State::CrashLoop(text)
+                } else {
+                    State::Restarting(text)
+                });
+                drop(strong);
+                let pause = FIRST_PAUSE * 2u32.saturating_pow(failures - 1);
+                tokio::time::timeout(pause.min(LONGEST_PAUSE), servers.changed()).await.is_ok()
+            }
+        };
+        if replaced {
+            (failures, opening, is_news) = (0, Opening::default(), true);
+            state.send_replace(State::Starting);
+        }
     }
+}
+
+/// Why there is no connection.
+enum Down {
+    /// It could not be opened, or has ended.
+    Failed(String),
+    /// The configuration names another server.
+    Replaced,
 }
 
 /// How to begin with a server that is a process.
@@ -74,6 +107,12 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
 struct Opening {
     probe: bool,
     first: bool,
+}
+
+impl Default for Opening {
+    fn default() -> Self {
+        Opening { probe: true, first: true }
+    }
 }
 
 /// Opens a connection and lists the tools: only then is the upstream up.
@@ -152,9 +191,26 @@ fn look_again(upstream: &Upstream, session: &Session) {
     for (feature, _, method) in CHANGING {
         let tells = |lane| session.server().of(lane).is_some_and(|said| said.offers(feature, "listChanged"));
         if session.lanes().iter().any(tells) {
-            let _ =
-                upstream.changes.send(Change { method: method.to_owned(), params: None, subscribed: None });
+            upstream.tell_of_list(method);
         }
+    }
+}
+
+impl Upstream {
+    /// Tells everybody to look again at the lists that it has.
+    pub fn tell_of_lists(&self) {
+        let described = self.described.read();
+        let Some(described) = described.as_ref() else { return };
+        for (feature, _, method) in CHANGING {
+            if described.lanes.iter().any(|lane| described.server.has(lane, feature)) {
+                self.tell_of_list(method);
+            }
+        }
+    }
+
+    fn tell_of_list(&self, method: &str) {
+        // Nobody may be listening; that is fine.
+        let _ = self.changes.send(Change { method: method.to_owned(), params: None, subscribed: None });
     }
 }
 

@@ -31,6 +31,7 @@ mod owners;
 mod polling;
 mod processes;
 mod recorder;
+mod reloading;
 mod resources;
 mod restart;
 mod resume;

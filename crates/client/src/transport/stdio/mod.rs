@@ -26,7 +26,7 @@ use tail::Tail;
 const QUEUE: usize = 256;
 
 /// How to start a server.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StdioCommand {
     /// The program, looked up in `PATH`.
     pub program: String,

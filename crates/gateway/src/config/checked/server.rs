@@ -58,6 +58,8 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
     let hosts = r#"a host name or address without port, such as "mcp.example.org" or "[fd00::1]""#;
     let origins = r#"an origin as browsers send it, such as "https://app.example" or "http://10.0.0.1:3000""#;
     Settings {
+        // Whoever serves knows whether the file will be read again.
+        reloads: false,
         server_name: around
             .parsed(&raw.server_name, "server_name", &name, parse_server_name)
             .unwrap_or(default.server_name),

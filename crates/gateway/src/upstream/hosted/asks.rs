@@ -9,7 +9,7 @@ impl Upstream {
     /// Whether a call of this tool asks for a task of the upstream's own. `lasts` says whether our own call is, or may
     /// become, a task that is to outlive this process.
     pub fn is_asked_for_task(&self, tool: &ToolFacts, stateless: bool, lasts: bool) -> bool {
-        let wanted = match self.spec.upstream_tasks {
+        let wanted = match self.spec().upstream_tasks {
             UpstreamTasks::Never => return false,
             UpstreamTasks::Auto => false,
             UpstreamTasks::Always => lasts,
@@ -31,7 +31,7 @@ impl Upstream {
 
     /// The upstream has refused a call because it did not ask for a task. Says whether it may ask.
     pub fn needs_task(&self, tool: &str) -> bool {
-        let may = self.spec.upstream_tasks != UpstreamTasks::Never;
+        let may = self.spec().upstream_tasks != UpstreamTasks::Never;
         if may {
             self.needs_tasks.write().insert(tool.to_owned());
         }

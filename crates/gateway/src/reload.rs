@@ -1,0 +1,142 @@
+//! Other upstreams while the gateway serves.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::broadcast;
+
+use crate::builder::BuildError;
+use crate::gateway::Gateway;
+use crate::policy::{ToolPolicy, UpstreamKind, UpstreamSpec};
+use crate::upstream::{Change, Upstream, Yard};
+use crate::upstreams::Upstreams;
+
+/// How many changes of lists a slow listener may be behind before it loses some.
+const CHANGES: usize = 1024;
+
+/// What all upstreams of a gateway have in common, however late they come.
+pub(crate) struct Common {
+    /// The policy of every tool that has none of its own, over what its upstream says.
+    pub(crate) policy: Option<ToolPolicy>,
+    /// Policies by the names of tools, in every upstream.
+    pub(crate) tools: HashMap<String, ToolPolicy>,
+    /// The longest line of a child process that must arrive, in bytes.
+    pub(crate) longest_line: usize,
+    /// Where commands run.
+    pub(crate) yard: Option<Arc<Yard>>,
+    /// Where upstreams say what belongs to no call.
+    pub(crate) changes: broadcast::Sender<Change>,
+}
+
+impl Common {
+    /// A channel for [`Common::changes`].
+    pub(crate) fn channel() -> broadcast::Sender<Change> {
+        broadcast::Sender::new(CHANGES)
+    }
+
+    /// What is to be, with everything that holds for all.
+    pub(crate) fn complete(&self, mut specs: Vec<UpstreamSpec>) -> Result<Vec<UpstreamSpec>, BuildError> {
+        if specs.is_empty() {
+            return Err(BuildError::NoUpstream);
+        }
+        for index in 0..specs.len() {
+            let (before, spec) = specs.split_at_mut(index);
+            let Some(spec) = spec.first_mut() else { continue };
+            if before.iter().any(|other| other.name == spec.name) {
+                return Err(BuildError::DuplicateUpstream(spec.name.clone()));
+            }
+            if let Some(policy) = &self.policy {
+                spec.policy = policy.clone();
+            }
+            spec.tools.extend(self.tools.clone());
+            if matches!(spec.kind, UpstreamKind::Command(_)) && self.yard.is_none() {
+                return Err(BuildError::NoPlace(spec.name.clone()));
+            }
+            // Whoever has set a limit of its own for a server means it.
+            if let UpstreamKind::Process(command) = &mut spec.kind
+                && command.line_limit == crate::StdioCommand::LINE_LIMIT
+            {
+                command.line_limit = command.line_limit.max(self.longest_line);
+            }
+        }
+        Ok(specs)
+    }
+
+    /// Starts one. Whether it `is_news` to those who have asked for lists already.
+    pub(crate) fn start(&self, spec: UpstreamSpec, is_news: bool) -> Arc<Upstream> {
+        Upstream::start(spec, self.yard.as_ref(), self.changes.clone(), is_news)
+    }
+}
+
+/// What a [`Gateway::reload`] has changed: names of upstreams.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// New ones.
+    pub added: Vec<String>,
+    /// Those that are reached or treated in another way.
+    pub changed: Vec<String>,
+    /// Those that are gone.
+    pub removed: Vec<String>,
+}
+
+impl Reloaded {
+    /// Whether everything is as it was.
+    pub fn is_nothing(&self) -> bool {
+        *self == Reloaded::default()
+    }
+}
+
+impl Gateway {
+    /// Puts these upstreams in the place of those there are, in their order. No call and no task is lost by it:
+    ///
+    /// - One that is the same stays connected, also if only its policies or its prefix have changed; these hold for calls
+    ///   that begin from now on.
+    /// - One that is reached in another way is connected anew. Calls that run go on with the server they were made to, which
+    ///   ends with the last of them; later calls wait for the new one.
+    /// - One that is gone ends with its last running call. Tasks that would have to call it again fail, as they would after a
+    ///   start without it.
+    ///
+    /// Clients are told of changed lists if [`Settings::reloads`](crate::Settings::reloads) is set.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if these cannot be upstreams; then nothing has changed.
+    pub fn reload(&self, specs: Vec<UpstreamSpec>) -> Result<Reloaded, BuildError> {
+        let (common, engine) = (&self.0.common, &self.0.engine);
+        let specs = common.complete(specs)?;
+        let mut reloaded = Reloaded::default();
+        // Held throughout, so that one reload follows the other.
+        let mut kept = self.0.upstreams.write();
+        let mut all = Vec::with_capacity(specs.len());
+        let mut told: Vec<Arc<Upstream>> = Vec::new();
+        for spec in specs {
+            let upstream = match kept.named(&spec.name) {
+                Some(upstream) if upstream.spec().is_same(&spec) => upstream.clone(),
+                Some(upstream) => {
+                    reloaded.changed.push(spec.name.clone());
+                    upstream.become_what(spec);
+                    told.push(upstream.clone());
+                    upstream.clone()
+                }
+                None => {
+                    reloaded.added.push(spec.name.clone());
+                    common.start(spec, true)
+                }
+            };
+            engine.add_runner(upstream.name(), upstream.runner());
+            all.push(upstream);
+        }
+        for upstream in kept.iter() {
+            if !all.iter().any(|other| Arc::ptr_eq(other, upstream)) {
+                reloaded.removed.push(upstream.name().to_owned());
+                engine.remove_runner(upstream.name());
+                told.push(upstream.clone());
+            }
+        }
+        *kept = Upstreams::new(all);
+        drop(kept);
+        // Those that are new say so themselves, as soon as they have something to list.
+        told.iter().for_each(|upstream| upstream.tell_of_lists());
+        Ok(reloaded)
+    }
+}
