@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Board, Era, Modern, Old, logs, serve, serve_local, steps};
+use crate::harness::{Board, Era, Modern, Old, http, logs, serve, serve_local, steps};
 
 fn keyed(tool: &str, key: &str, what: &Value) -> Value {
     json!({"name": tool, "arguments": steps(what), "_meta": {"io.taskgate/idempotency-key": key}})
 }
 
-/// Case 35: a caller whose answer was lost sends its call again, and finds the task of the first; the tool runs once.
+/// Case 13: a caller whose answer was lost sends its call again, and finds the task of the first; the tool runs once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_answer_was_lost_is_found_again() {
     let board = Board::new(Era::Both);
@@ -38,6 +38,45 @@ async fn a_call_whose_answer_was_lost_is_found_again() {
         "{}",
         conflict.raw
     );
+    assert_eq!(board.count("run"), 1);
+    logs::clean();
+}
+
+/// Case 13: the key may come as an HTTP header, as a quoted string or bare; what says two different things runs nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_may_be_a_header() {
+    let board = Board::new(Era::Both);
+    let server = serve_local(&board).await;
+    let modern = Modern::new(&server);
+    let plain = json!({"name": "always", "arguments": steps(&json!([{"count": "run"}]))});
+    let sent = async |key: &[&str], params: &Value| {
+        let (mut headers, body) = modern.request("tools/call", params.clone());
+        headers.extend(key.iter().map(|key| ("Idempotency-Key".to_owned(), (*key).to_owned())));
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        http::send(server.addr, "POST", &headers, body.to_string().as_bytes()).await.answer().await
+    };
+    let id = sent(&[r#""a \"b\" c""#], &plain).await.task();
+    modern.until(&id, "completed").await;
+    for (header, params) in [
+        (r#"  a "b" c "#, &plain),
+        (r#""a \"b\" c""#, &keyed("always", r#"a "b" c"#, &json!([{"count": "run"}]))),
+    ] {
+        assert_eq!(sent(&[header], params).await.task(), id, "{header}");
+    }
+    assert_eq!(
+        modern.ask("tools/call", keyed("always", r#"a "b" c"#, &json!([{"count": "run"}]))).await.task(),
+        id
+    );
+    for (headers, params) in [
+        (&["a"][..], keyed("always", "b", &json!([{"count": "run"}]))),
+        (&["a"], keyed("always", "", &json!([{"count": "run"}]))),
+        (&["a", "a"], plain.clone()),
+        (&["\u{e9}"], plain.clone()),
+    ] {
+        let refused = sent(headers, &params).await;
+        assert_eq!((refused.status, refused.code()), (400, -32020), "{headers:?}");
+    }
+    assert_eq!(sent(&["\"\""], &plain).await.code(), -32602);
     assert_eq!(board.count("run"), 1);
     logs::clean();
 }

@@ -1,10 +1,11 @@
 //! Request metadata headers, and their agreement with the body (2026-07-28, "Server Validation").
 
 use axum::http::{HeaderMap, HeaderName, header};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
+use taskgate_task::Payload;
 use taskgate_wire::header::decode;
 use taskgate_wire::tool::ParamHeader;
-use taskgate_wire::{ErrorCode, Params, RawObject, RpcError, Version, method};
+use taskgate_wire::{ErrorCode, Params, RawObject, RpcError, Version, meta, method};
 
 use crate::server::unsupported_version;
 
@@ -13,6 +14,7 @@ const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// `MCP-Protocol-Version`, if present: one that is served, or else -32022. Several that differ say nothing.
 pub fn version(headers: &HeaderMap) -> Result<Option<Version>, RpcError> {
@@ -42,6 +44,38 @@ pub fn session_id(headers: &HeaderMap) -> Option<&str> {
 pub fn last_event_id(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty())?;
     Some(value.to_str().unwrap_or("?"))
+}
+
+/// A call's params with the key of `Idempotency-Key` in their `_meta`, where callers of any transport have it. Clients and
+/// proxies that know HTTP know this header (RFC draft "The Idempotency-Key HTTP Header Field"): its value is a quoted string;
+/// a bare one is taken as it is.
+pub fn with_idempotency_key(
+    headers: &HeaderMap,
+    name: &str,
+    params: Option<Payload>,
+) -> Result<Option<Payload>, RpcError> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next().filter(|_| name == method::TOOLS_CALL) else { return Ok(params) };
+    if values.next().is_some() {
+        return Err(mismatch("Idempotency-Key has several values".to_owned()));
+    }
+    let text = value.to_str().map_err(|_| mismatch("Idempotency-Key is not ASCII text".to_owned()))?;
+    let text = text.trim_matches([' ', '\t']);
+    let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    let key = quoted.map_or_else(|| text.to_owned(), |text| text.replace("\\\"", "\"").replace("\\\\", "\\"));
+    let internal = |error: &dyn std::fmt::Display| RpcError::internal(error.to_string());
+    let raw = to_raw_value(&key).map_err(|error| internal(&error))?;
+    let known = Params::parse(params.as_ref())?.meta().idempotency_key.map(RawValue::get);
+    match known.map(serde_json::from_str::<String>) {
+        Some(Ok(known)) if known == key => return Ok(params),
+        Some(_) => return Err(mismatch("Idempotency-Key does not match the body".to_owned())),
+        None => {}
+    }
+    let edited = meta::edit(params.as_ref(), |meta| {
+        meta.set(meta::IDEMPOTENCY_KEY, raw);
+        Ok(())
+    });
+    edited.map(Some).map_err(|error| internal(&error))
 }
 
 /// Whether the caller can read an SSE stream. Callers that say nothing can.

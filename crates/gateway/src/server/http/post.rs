@@ -41,6 +41,10 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
     };
     match message {
         Message::Request { id, method, params } => {
+            let params = match headers::with_idempotency_key(&headers, &method, params) {
+                Ok(params) => params,
+                Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
+            };
             let known = match Params::parse(params.as_ref()) {
                 Ok(known) => known,
                 Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
