@@ -32,17 +32,17 @@ struct Scene(tempfile::TempDir);
 
 impl Scene {
     fn new() -> Scene {
-        Scene::of(SCRIPT)
+        Scene::of(SCRIPT, "")
     }
 
-    /// With another script.
-    fn of(script: &str) -> Scene {
+    /// With another script, and more keys of `[upstream.run]`.
+    fn of(script: &str, keys: &str) -> Scene {
         let scene = Scene(tempfile::Builder::new().prefix("taskgate-commands-").tempdir().expect("a folder"));
         let folder = scene.0.path().to_str().expect("a plain path");
         let config = format!(
             "listen = \"127.0.0.1:0\"\nsingle_user = true\nstore = \"tasks.db\"\ndrain_grace = \"0s\"\n\
              [[upstream]]\nname = \"jobs\"\ncwd = {folder:?}\n\
-             [upstream.run]\ntool = \"render\"\ncommand = [\"sh\", \"-c\", '''{script}''', {folder:?}]\n\
+             [upstream.run]\ntool = \"render\"\ncommand = [\"sh\", \"-c\", '''{script}''', {folder:?}]\n{keys}\n\
              [upstream.defaults]\ntasks = \"always\"\n"
         );
         fs::write(scene.path("taskgate.toml"), config).expect("the folder can be written");
@@ -203,6 +203,49 @@ fn a_command_can_be_cancelled_after_a_restart() {
     gateway.terminate();
 }
 
+/// The child does not heed SIGTERM: without a grace it is gone long before the five seconds that it would have otherwise.
+#[test]
+fn how_long_a_command_has_to_end_is_a_setting() {
+    let scene = Scene::of(SCRIPT, "stop_grace = \"0s\"");
+    let (gateway, address, task) = scene.start();
+    Modern::new(address).call("tasks/cancel", json!({ "taskId": task })).expect("cancelled");
+    wait::until_within(Duration::from_secs(4), "its end", || {
+        processes_with(scene.mark()).is_empty().then_some(())
+    });
+    gateway.terminate();
+}
+
+#[test]
+fn how_much_of_a_command_is_kept_is_a_setting() {
+    let scene = Scene::of(
+        "echo begin; head -c 9000 /dev/zero | tr '\\0' x; echo; echo end",
+        "output_limit = \"1KiB\"",
+    );
+    let (gateway, address) = scene.serve();
+    let mut client = Modern::new(address);
+    let task = client.create("render", json!({})).expect("a handle");
+    let kept = client.until(&task, "completed")["result"]["structuredContent"].clone();
+    let stdout = kept["stdout"].as_str().expect("a text");
+    assert!(stdout.starts_with("begin\n") && stdout.ends_with("\nend\n"), "{stdout}");
+    assert!(kept["truncated"] == true && stdout.len() < 1200, "{}", stdout.len());
+    gateway.terminate();
+}
+
+/// CASE 6: the real program has the check of arguments, and what it refuses has left nothing behind.
+#[test]
+fn arguments_that_do_not_fit_start_nothing() {
+    let keys = "input_schema = { type = \"object\", properties = { scene = { type = \"string\" } }, required = [\"scene\"] }";
+    let scene = Scene::of(SCRIPT, keys);
+    let (gateway, address) = scene.serve();
+    let mut client = Modern::new(address);
+    let task = client.create("render", json!({ "scene": 5 })).expect("a handle");
+    let result = client.until(&task, "completed")["result"].clone();
+    let text = result["content"][0]["text"].as_str().expect("a text");
+    assert!(result["isError"] == true && text.contains("/scene: "), "{result:#}");
+    assert!(!scene.path("begun").exists() && scene.running().is_empty());
+    gateway.terminate();
+}
+
 /// The cancel was acknowledged, and the gateway killed before anything was stopped or just after: the next one sees to it.
 #[test]
 fn a_cancel_outlives_the_gateway() {
@@ -295,7 +338,7 @@ fn a_call_that_was_no_task_is_stopped() {
 /// twice, whether or not its caller got a handle.
 #[test]
 fn no_command_is_begun_twice_whenever_the_gateway_is_killed() {
-    let scene = Scene::of("line=$(cat)\necho \"$line\" >> begun\nsleep 0.05\necho \"$line\"\n");
+    let scene = Scene::of("line=$(cat)\necho \"$line\" >> begun\nsleep 0.05\necho \"$line\"\n", "");
     let mut handles = Vec::new();
     for round in 0..12 {
         let (gateway, address) = scene.serve();

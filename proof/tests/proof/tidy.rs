@@ -23,7 +23,7 @@ const IMPORTS: [(&str, &[&str]); 7] = [
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 16] = [
+const HOMES: [(&str, &[&str]); 17] = [
     ("rusqlite", &["engine", "proof:dev"]),
     ("tokio-postgres", &["engine"]),
     ("deadpool-postgres", &["engine"]),
@@ -39,6 +39,7 @@ const HOMES: [(&str, &[&str]); 16] = [
     ("tokio", &["engine", "client", "gateway", "cli"]),
     ("getrandom", &["engine", "gateway"]),
     ("jiff", &["wire"]),
+    ("jsonschema", &["gateway"]),
     ("chacha20poly1305", &["gateway"]),
 ];
 

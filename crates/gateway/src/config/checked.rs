@@ -63,13 +63,10 @@ pub(super) fn check(raw: RawConfig, around: &Surroundings<'_>) -> Config {
         let what = "the command of [upstream.run] outlives taskgate, and tasks in memory do not";
         around.problems.add_with_help(run, what, "keep tasks in a file: `store = \"PATH\"`");
     }
-    Config {
-        listen,
-        store,
-        settings: server::check(&raw, listen, around),
-        upstreams: upstream::check_all(raw.upstreams.as_deref(), &defaults, around),
-        defaults,
-    }
+    let settings = server::check(&raw, listen, around);
+    let max_result = settings.node.max_result;
+    let upstreams = upstream::check_all(raw.upstreams.as_deref(), &defaults, max_result, around);
+    Config { listen, store, settings, upstreams, defaults }
 }
 
 impl Surroundings<'_> {

@@ -87,6 +87,10 @@ const DURATIONS: &[&str] = &[
     "stream_close_after",
     "stream_retry",
     "drain_grace",
+    "stop_grace",
+    "lease",
+    "heartbeat",
+    "store_poll",
     "inline_for",
     "run_limit",
     "idle_limit",
@@ -108,9 +112,10 @@ fn hint(key: &str, value: &DeValue<'_>) -> Option<String> {
         ("upstream", DeValue::Table(_)) => {
             Some("write [[upstream]], with two brackets on each side".to_owned())
         }
-        ("max_message" | "max_result" | "replay_size" | "session_replay", DeValue::Integer(_)) => {
-            Some("write it in quotes and with its unit: \"16MiB\"".to_owned())
-        }
+        (
+            "max_message" | "max_result" | "replay_size" | "session_replay" | "output_limit",
+            DeValue::Integer(_),
+        ) => Some("write it in quotes and with its unit: \"16MiB\"".to_owned()),
         ("max_sessions" | "session_requests" | "replay_events", DeValue::String(_)) => {
             Some("write it as a number, without quotes".to_owned())
         }

@@ -42,6 +42,10 @@ pub const MAX_MESSAGE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
 pub const MAX_RESULT: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
 /// `replay_size` and `session_replay`.
 pub const REPLAY_SIZE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
+/// `output_limit`. A result holds up to three times as much.
+pub const OUTPUT_LIMIT: SizeRange = SizeRange { least: 1 << 10, most: 64 << 20 };
+/// `stop_grace`. At most ten minutes, since a cancelled task's command is waited for that long.
+pub const STOP_GRACE: DurationRange = DurationRange { least: Duration::ZERO, most: Duration::from_secs(600) };
 /// `lease`. At least a second, or a busy machine would lose its work; at most an hour, or a dead one's would wait too long.
 pub const LEASE: DurationRange = DurationRange { least: SECOND, most: HOUR };
 /// `heartbeat`.

@@ -132,11 +132,12 @@ fn write_run(out: &mut String, tool: &CommandTool) -> fmt::Result {
         set(out, "description", text(description))?;
     }
     // It was read from TOML, so there is a way to write it.
-    let schema = serde_json::from_str(tool.input_schema.as_str()).ok();
-    match schema.and_then(|schema: serde_json::Value| Value::try_from(schema).ok()) {
-        Some(schema) => set(out, "input_schema", schema),
-        None => Ok(()),
+    let schema = serde_json::from_str(tool.input_schema.as_payload().as_str()).ok();
+    if let Some(schema) = schema.and_then(|schema: serde_json::Value| Value::try_from(schema).ok()) {
+        set(out, "input_schema", schema)?;
     }
+    set(out, "output_limit", text(format_size(tool.output_limit)))?;
+    set(out, "stop_grace", text(format_duration(tool.stop_grace)))
 }
 
 fn write_policy(out: &mut String, policy: &ToolPolicy) -> fmt::Result {

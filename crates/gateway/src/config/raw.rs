@@ -59,8 +59,10 @@ pub(super) const UPSTREAM: Section = Section {
 };
 
 /// The keys of `[upstream.run]`.
-pub(super) const RUN: Section =
-    Section { name: "[upstream.run]", keys: &["tool", "command", "description", "input_schema"] };
+pub(super) const RUN: Section = Section {
+    name: "[upstream.run]",
+    keys: &["tool", "command", "description", "input_schema", "output_limit", "stop_grace"],
+};
 
 /// The keys that say how calls are treated; the same at all three levels.
 const POLICY_KEYS: &[&str] = &[
@@ -143,6 +145,8 @@ pub(super) struct RawRun {
     pub(super) command: Entry<Vec<Spanned<String>>>,
     pub(super) description: Entry<String>,
     pub(super) input_schema: Entry<serde_json::Map<String, serde_json::Value>>,
+    pub(super) output_limit: Entry<String>,
+    pub(super) stop_grace: Entry<String>,
     /// Keys that are there, even if their values could not be read.
     pub(super) written: Vec<String>,
 }
@@ -302,6 +306,8 @@ impl<'a, 'i> FromValue<'a, 'i> for RawRun {
             command: fields.get("command"),
             description: fields.get("description"),
             input_schema: fields.get("input_schema"),
+            output_limit: fields.get("output_limit"),
+            stop_grace: fields.get("stop_grace"),
             written: table.keys().map(|key| key.get_ref().to_string()).collect(),
         })
     }

@@ -178,6 +178,8 @@ fn a_printed_configuration_means_the_same() {
         command = ["render-it", "--fast"]
         description = "Renders.\nSlowly."
         input_schema = { type = "object", properties = { n = { minimum = 0x10, maximum = 2.5 } }, required = ["n"] }
+        output_limit = "2KiB"
+        stop_grace = "1m"
         [upstream.defaults]
         tasks = "always"
         "#,
@@ -207,6 +209,37 @@ fn a_command_is_a_tool() {
     };
     assert_eq!(tool, &expected);
     assert!(!format!("{config:?}").contains("sesame") && !config.to_toml().contains("sesame"));
+}
+
+/// CASE 6: a faulty schema is found before anything is served, and so is a limit whose results could not be kept.
+#[cfg(feature = "jsonschema")]
+#[test]
+fn a_schema_is_compiled_when_the_file_is_checked() {
+    let with = |line: &str| {
+        problems(&format!(
+            "[[upstream]]\nname = \"jobs\"\nrun = {{ tool = \"t\", command = [\"c\"], {line} }}"
+        ))
+    };
+    let said = with("input_schema = { type = \"object\", properties = { n = { type = \"integr\" } } }");
+    assert!(
+        said[0].starts_with("`input_schema` is no valid JSON Schema: at /properties/n/type: "),
+        "{said:?}"
+    );
+    let said = with("input_schema = { type = \"object\", \"$ref\" = \"http://127.0.0.1:1/x\" }");
+    assert!(said[0].contains("schemas are not fetched"), "{said:?}");
+}
+
+#[test]
+fn a_command_keeps_no_more_than_fits_into_a_result() {
+    let with = |limit: &str| {
+        format!(
+            "max_result = \"6KiB\"\n[[upstream]]\nname = \"jobs\"\n\
+                 run = {{ tool = \"t\", command = [\"c\"], output_limit = \"{limit}\" }}"
+        )
+    };
+    valid(&with("2KiB"));
+    let said = problems(&with("3KiB"));
+    assert_eq!(said, ["`output_limit` (3KiB) is more than a third of `max_result` (6KiB)"]);
 }
 
 #[test]
@@ -368,6 +401,7 @@ fn the_manual_names_every_limit() {
         ("stream_close_after", limits::STREAM_CLOSE_AFTER),
         ("stream_retry", limits::STREAM_RETRY),
         ("drain_grace", limits::DRAIN_GRACE),
+        ("stop_grace", limits::STOP_GRACE),
         ("lease", limits::LEASE),
         ("heartbeat", limits::HEARTBEAT),
         ("store_poll", limits::STORE_POLL),
@@ -378,6 +412,7 @@ fn the_manual_names_every_limit() {
     for (key, range) in [
         ("max_message", limits::MAX_MESSAGE),
         ("max_result", limits::MAX_RESULT),
+        ("output_limit", limits::OUTPUT_LIMIT),
         ("replay_size", limits::REPLAY_SIZE),
         ("session_replay", limits::REPLAY_SIZE),
     ] {
@@ -399,7 +434,11 @@ fn the_manual_names_every_limit() {
 #[test]
 fn the_manual_names_every_default() {
     let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
-    for line in valid(LEAST).to_toml().lines().take_while(|line| !line.starts_with("[[")) {
+    let run = valid("[[upstream]]\nname = \"a\"\nrun = { tool = \"t\", command = [\"c\"] }").to_toml();
+    let run = run.lines().filter(|line| line.starts_with("output_limit") || line.starts_with("stop_grace"));
+    assert_eq!(run.clone().count(), 2);
+    let least = valid(LEAST).to_toml();
+    for line in least.lines().take_while(|line| !line.starts_with("[[")).chain(run) {
         let Some((key, value)) = line.split_once(" = ") else { continue };
         let row = manual.lines().find(|row| row.starts_with(&format!("| `{key}` |")));
         assert!(row.is_some_and(|row| row.contains(&format!("`{value}`"))), "{line}");

@@ -48,6 +48,10 @@ impl Gateway {
         };
         let target = target.as_ref().map_err(RpcError::to_payload)?;
         let shape = shape(caller, target, &call).map_err(rpc)?;
+        if caller.dialect().is_none() {
+            // Later versions have wrong arguments as a result of the tool, which its runner gives (SEP-1303).
+            target.upstream.check_arguments(request.params.arguments()).map_err(rpc)?;
+        }
         let mut inline = Inline::new(self, caller, request, target, out);
         inline.lasts = !matches!(shape, Shape::Inline);
         let name = target.tool.as_ref().map_or(&*call.name, |tool| &tool.name);

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::json;
 use taskgate_gateway::{
-    BuildError, CommandTool, Commands, Gateway, GatewayBuilder, Launcher, Payload, UpstreamKind, UpstreamSpec,
+    BuildError, CommandTool, Commands, Gateway, GatewayBuilder, InputSchema, Launcher, UpstreamKind,
+    UpstreamSpec,
 };
 
 use crate::harness::{Board, Era, Modern, Old, Server, eventually, quick, settings};
@@ -13,7 +14,7 @@ fn tool() -> CommandTool {
     let schema = json!({"type": "object", "properties": {"scene": {"type": "string"}}});
     CommandTool {
         description: Some("Renders a scene.".to_owned()),
-        input_schema: Payload::from_value(&schema).expect("JSON"),
+        input_schema: InputSchema::new(&schema).expect("a schema"),
         ..CommandTool::new("render", ["true"])
     }
 }
@@ -71,6 +72,37 @@ async fn a_supervisor_that_does_not_begin_fails_the_call() {
         })
         .await;
     }
+}
+
+/// CASE 6: in the words of each version, and nothing is started: with this supervisor that would be another error.
+#[cfg(feature = "jsonschema")]
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_that_do_not_fit_are_refused_and_nothing_starts() {
+    let work = tempfile::tempdir().expect("a directory");
+    let server = serve(builder(), work.path(), "/no/such/program").await;
+    let call = json!({"name": "render", "arguments": {"scene": 5}});
+    let why = r#"Invalid arguments for render: /scene: value is not of type "string""#;
+    let refused = |result: &serde_json::Value| {
+        assert_eq!(
+            (result["isError"].as_bool(), result["content"][0]["text"].as_str()),
+            (Some(true), Some(why))
+        );
+    };
+    refused(Modern::new(&server).ask("tools/call", call.clone()).await.result());
+    let old = Old::open(&server).await;
+    refused(old.ask("tools/call", call.clone()).await.result());
+    // What was to be a task is one, since its caller can read nothing else.
+    let id =
+        old.ask("tools/call", json!({"name": "render", "arguments": {"scene": 5}, "task": {}})).await.task();
+    assert_eq!(old.until(&id, "failed").await["statusMessage"], why);
+    refused(old.ask("tasks/result", json!({"taskId": id})).await.result());
+    let before = Old::with(&server, "2025-06-18", json!({})).await.ask("tools/call", call).await;
+    assert_eq!(
+        (before.error()["code"].as_i64(), before.error()["message"].as_str()),
+        (Some(-32602), Some(why))
+    );
+    let left = std::fs::read_dir(work.path()).expect("a directory").flatten();
+    assert_eq!(left.filter(|entry| entry.path().is_dir()).count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

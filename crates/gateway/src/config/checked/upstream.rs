@@ -104,6 +104,7 @@ const NAMES: &str = r#"1 to 64 letters, digits, "_", "." and "-""#;
 pub(super) fn check_all(
     raw: Option<&[Spanned<RawUpstream>]>,
     defaults: &ToolPolicy,
+    max_result: usize,
     around: &Surroundings<'_>,
 ) -> Vec<UpstreamConfig> {
     let Some(tables) = raw else {
@@ -113,7 +114,7 @@ pub(super) fn check_all(
     };
     unique(tables, "name", |upstream| upstream.name.as_ref(), around);
     unique(tables, "prefix", |upstream| upstream.prefix.as_ref(), around);
-    tables.iter().map(|upstream| check(upstream, defaults, around)).collect()
+    tables.iter().map(|upstream| check(upstream, defaults, max_result, around)).collect()
 }
 
 /// Names and prefixes tell upstreams apart, so each can be used once.
@@ -136,7 +137,12 @@ fn unique(
     }
 }
 
-fn check(raw: &Spanned<RawUpstream>, defaults: &ToolPolicy, around: &Surroundings<'_>) -> UpstreamConfig {
+fn check(
+    raw: &Spanned<RawUpstream>,
+    defaults: &ToolPolicy,
+    max_result: usize,
+    around: &Surroundings<'_>,
+) -> UpstreamConfig {
     let span = raw.span();
     let raw = raw.get_ref();
     if !raw.has("name") {
@@ -147,7 +153,7 @@ fn check(raw: &Spanned<RawUpstream>, defaults: &ToolPolicy, around: &Surrounding
     let name = around.parsed(&raw.name, "name", NAMES, named).unwrap_or_default();
     let prefix = around.parsed(&raw.prefix, "prefix", NAMES, named);
     let demo = raw.demo.as_ref().is_some_and(|demo| *demo.get_ref());
-    let server = check_server(raw, demo, span, around);
+    let server = check_server(raw, demo, span, max_result, around);
     if demo {
         let cwd = raw.cwd.as_ref().map(|cwd| ("cwd", cwd.span()));
         let env = raw.env.as_ref().map(|env| ("env", env.span()));
@@ -179,6 +185,7 @@ fn check_server(
     raw: &RawUpstream,
     demo: bool,
     span: std::ops::Range<usize>,
+    max_result: usize,
     around: &Surroundings<'_>,
 ) -> UpstreamServer {
     let command = raw.command.as_ref().map(|command| ("`command`", command.span()));
@@ -192,7 +199,7 @@ fn check_server(
     }
     match (&raw.command, &raw.run) {
         (Some(command), _) => UpstreamServer::Command(check_command(command, raw, around)),
-        (None, Some(run)) => UpstreamServer::Run(run::check(run, raw, around)),
+        (None, Some(run)) => UpstreamServer::Run(run::check(run, raw, max_result, around)),
         (None, None) => {
             // One that is there but of the wrong type has been noted already.
             let is_misread = raw.has("command") || raw.has("run") || (raw.has("demo") && raw.demo.is_none());

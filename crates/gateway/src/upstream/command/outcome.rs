@@ -38,6 +38,15 @@ pub fn interrupted(why: Interruption, written: &Written) -> Ending {
     }
 }
 
+/// A call with arguments that its command does not take: a result, so that a model can read it and do better (SEP-1303).
+pub fn refused(message: &str) -> Ending {
+    let body = json!({ "content": [{ "type": "text", "text": message }], "isError": true });
+    match Payload::from_value(&body) {
+        Ok(body) => Ending::Finished(Outcome::Result { body, is_error: true, summary: Some(short(message)) }),
+        Err(_) => lost(message),
+    }
+}
+
 /// A command that there is nothing to tell of but this.
 pub fn lost(message: &str) -> Ending {
     error(message, None)
@@ -98,7 +107,12 @@ fn structured(exit: Option<Exit>, written: &Written) -> Value {
 }
 
 fn short(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_SUMMARY) {
+    cut(text, LONGEST_SUMMARY)
+}
+
+/// The beginning of a text, up to so many characters.
+pub fn cut(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

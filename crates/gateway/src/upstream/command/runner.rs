@@ -17,10 +17,6 @@ use crate::policy::ToolPolicy;
 use crate::random::random;
 use crate::upstream::Request;
 
-/// How much of each of stdout and stderr is kept, in bytes.
-const OUTPUT_LIMIT: u64 = 256 << 10;
-/// How long a command has between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_secs(5);
 /// Beyond the run limit, which is the engine's to enforce: the supervisor only does while there is no gateway.
 const BEYOND: Duration = Duration::from_secs(1);
 /// How often to look whether it has ended: soon at first, as many commands are short.
@@ -28,8 +24,8 @@ const FIRST_LOOK: Duration = Duration::from_millis(10);
 const LATER_LOOK: Duration = Duration::from_millis(100);
 /// How often to look what it has written.
 const LOOK_AT_OUTPUT: Duration = Duration::from_millis(250);
-/// How long to wait for the end of a command that is stopped, before it is tried again: its grace, and some time for the machine.
-const STOPPING: Duration = Duration::from_secs(15);
+/// How long to wait beyond its grace for the end of a command that is stopped, before it is tried again.
+const STOPPING: Duration = Duration::from_secs(10);
 /// The pause before work is taken up again that is at another node.
 const NOT_HERE: Duration = Duration::from_secs(5);
 /// The pause after the state could not be read, for want of descriptors for example.
@@ -62,6 +58,10 @@ impl Runner for CommandRunner {
                 Ok(held) => held,
                 Err(ending) => return ending,
             };
+            if is_new && let Err(ending) = inner.accept(&work) {
+                hold.forget();
+                return ending;
+            }
             let made =
                 if is_new { inner.make(&work, &mut hold, &report).await } else { inner.find(&hold).await };
             let followed = match made {
@@ -90,7 +90,7 @@ impl Runner for CommandRunner {
             }
             let mut hold = inner.yard.hold(whereabouts.attempt);
             hold.may_be_let_go();
-            let until = Instant::now() + STOPPING;
+            let until = Instant::now() + inner.tool.stop_grace + STOPPING;
             loop {
                 let cleared = inner.yard.clear_one(hold.name()).await;
                 if cleared.map_err(|error| NotStopped(error.to_string()))? {
@@ -123,6 +123,12 @@ impl Inner {
         Ok((hold, false))
     }
 
+    /// Whether the command takes the call's arguments; if not, how the call ends. Nothing has been made of it yet.
+    fn accept(&self, work: &Work) -> Result<(), Ending> {
+        let given = arguments(work).map_err(|why| outcome::lost(&why))?;
+        self.tool.accept(&given).map_err(|why| outcome::refused(&why))
+    }
+
     /// Makes the attempt and puts down where it is, before anything can run.
     async fn make(&self, work: &Work, hold: &mut Hold, report: &Report) -> Result<Attempt, String> {
         let stdin = arguments(work)?;
@@ -130,8 +136,8 @@ impl Inner {
             argv: self.tool.argv.clone(),
             cwd: self.tool.cwd.clone(),
             deadline_ms: Some(self.deadline()),
-            grace_ms: u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX),
-            output_limit: OUTPUT_LIMIT,
+            grace_ms: u64::try_from(self.tool.stop_grace.as_millis()).unwrap_or(u64::MAX),
+            output_limit: u64::try_from(self.tool.output_limit).unwrap_or(u64::MAX),
         };
         let (yard, name) = (self.yard.clone(), hold.name().to_owned());
         let made = blocking(move || Attempt::create(yard.work(), &name, spec, stdin.as_bytes())).await?;

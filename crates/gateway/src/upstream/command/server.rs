@@ -37,7 +37,7 @@ pub fn serve(tool: &CommandTool) -> Link {
 }
 
 fn definition(tool: &CommandTool) -> Value {
-    let schema: Value = serde_json::from_str(tool.input_schema.as_str()).unwrap_or_default();
+    let schema: Value = serde_json::from_str(tool.input_schema.as_payload().as_str()).unwrap_or_default();
     let mut definition = json!({ "name": tool.tool, "inputSchema": schema });
     if let Some(description) = &tool.description {
         definition["description"] = description.as_str().into();
