@@ -46,7 +46,9 @@ pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, Sqli
 pub use taskgate_engine::{PostgresOptions, PostgresStore};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};
 pub use upstream::{
-    Checkpoint, CommandTool, Commands, InputSchema, InvalidSchema, NotSaved, State as UpstreamState,
+    Checkpoint, CommandTool, Commands, Group as CommandWords, InputSchema, InvalidSchema, NoPattern, NoWord,
+    NotSaved, Output as CommandOutput, Pattern as ProgressPattern, State as UpstreamState,
+    Stdin as CommandStdin, Word as CommandWord,
 };
 
 /// An rmcp `ServerHandler` in this program as an upstream, over an in-memory transport and without any change to it.

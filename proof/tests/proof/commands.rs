@@ -379,3 +379,54 @@ fn no_command_is_begun_twice_whenever_the_gateway_is_killed() {
     assert!(all >= handles.len());
     gateway.terminate();
 }
+
+/// What the command does that is given words.
+const WORDS: &str = r#"
+exec 3>&1 >&2
+echo "step 1 of 4"; echo "step 3 of 4"
+while [ ! -e open ]; do sleep 0.05; done
+[ "$2" = -w ] && [ "$3" = 5 ] && [ "$4" = "--name=; touch broken" ] && [ "$5" = one ] && [ "$6" = "two three" ] || exit 2
+[ -z "$(cat)" ] || exit 3
+echo '{"steps": 4}' >&3
+"#;
+
+/// Issue 5, item 3: arguments are words and nothing else, lines tell how far it is, an exit code says what it means, and an
+/// object on stdout is the structured content.
+#[test]
+fn arguments_are_words_and_output_is_read() {
+    let scene = Scene(tempfile::Builder::new().prefix("taskgate-commands-").tempdir().expect("a folder"));
+    let folder = scene.0.path().to_str().expect("a plain path");
+    let words = r#""--", ["-w", "{{width}}"], "--off{{?off}}", "--name={{name}}", "{{files}}""#;
+    let config = format!(
+        "listen = \"127.0.0.1:0\"\nsingle_user = true\nstore = \"tasks.db\"\n\
+         [[upstream]]\nname = \"jobs\"\ncwd = {folder:?}\n\
+         [upstream.run]\ntool = \"render\"\nstdin = \"none\"\noutput = \"json\"\n\
+         progress = 'step (?<progress>\\d+) of (?<total>\\d+)'\n\
+         exit_codes = {{ 2 = \"The words are wrong.\" }}\n\
+         command = [\"sh\", \"-c\", '''{WORDS}''', {folder:?}, {words}]\n\
+         [upstream.run.input_schema]\ntype = \"object\"\n\
+         properties = {{ width = {{}}, off = {{}}, name = {{}}, files = {{}} }}\n\
+         [upstream.defaults]\ntasks = \"always\"\n"
+    );
+    fs::write(scene.path("taskgate.toml"), config).expect("the folder can be written");
+    let (gateway, address) = scene.serve();
+    let mut client = Modern::new(address);
+    let given = |files: Value| json!({ "width": 5, "off": false, "name": "; touch broken", "files": files });
+    let task = client.create("render", given(json!(["one", "two three"]))).expect("a handle");
+    wait::until("how far it is", || (line(&client.get(&task)) == "3/4").then_some(()));
+    let wrong = client.create("render", given(json!(["one"]))).expect("a handle");
+    scene.let_it_end();
+    let ended = |client: &mut Modern, task: &str| {
+        wait::until("its end", || Some(client.get(task)).filter(|seen| seen["status"] != "working"))
+    };
+    let seen = ended(&mut client, &task);
+    assert_eq!(seen["result"]["structuredContent"], json!({ "steps": 4 }), "{seen}");
+    assert_eq!(seen["result"]["isError"], false);
+    let seen = ended(&mut client, &wrong);
+    assert_eq!(seen["result"]["isError"], true, "{seen}");
+    let said = seen["result"]["content"][1]["text"].as_str().expect("a text");
+    assert!(said.starts_with("The words are wrong. (exit code 2)"), "{said}");
+    assert!(!scene.path("broken").exists());
+    gateway.terminate();
+    nothing_left_of(folder);
+}

@@ -42,7 +42,7 @@ fn describe(upstream: &UpstreamConfig) -> String {
     let server = match &upstream.server {
         UpstreamServer::Command(command) => format!("runs {}", command.program),
         UpstreamServer::Run(tool) => {
-            format!("runs {} for {}", tool.argv.first().map_or("", String::as_str), tool.tool)
+            format!("runs {} for {}", tool.program(), tool.tool)
         }
         UpstreamServer::Demo => "is the demo server".to_owned(),
     };

@@ -140,8 +140,8 @@ impl Report {
         *self.0.last_sign.lock() = Instant::now();
     }
 
-    /// A sign of life of the work itself.
-    fn sign(&self) {
+    /// A sign of life of the work itself, with nothing to tell.
+    pub fn sign(&self) {
         self.alive();
         self.0.waits.store(false, Ordering::Relaxed);
     }

@@ -9,7 +9,7 @@ use toml::Value;
 use super::checked::{Config, UpstreamConfig, UpstreamServer};
 use super::duration::{format_duration, format_size};
 use crate::policy::{Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
-use crate::upstream::CommandTool;
+use crate::upstream::{CommandTool, Group, Output, Stdin};
 
 /// What is shown instead of the value of a variable, which may be a secret.
 const HIDDEN: &str = "(hidden)";
@@ -127,7 +127,12 @@ fn write_process(
 fn write_run(out: &mut String, tool: &CommandTool) -> fmt::Result {
     writeln!(out, "\n[upstream.run]")?;
     set(out, "tool", text(&tool.tool))?;
-    set(out, "command", list(&tool.argv))?;
+    let words = |group: &Group| Value::Array(group.iter().map(text).collect());
+    let line = tool.line.iter().map(|group| match &**group {
+        [word] => text(word),
+        _ => words(group),
+    });
+    set(out, "command", Value::Array(line.collect()))?;
     if let Some(description) = &tool.description {
         set(out, "description", text(description))?;
     }
@@ -136,6 +141,28 @@ fn write_run(out: &mut String, tool: &CommandTool) -> fmt::Result {
     if let Some(schema) = schema.and_then(|schema: serde_json::Value| Value::try_from(schema).ok()) {
         set(out, "input_schema", schema)?;
     }
+    let stdin = match tool.stdin {
+        Stdin::Arguments => "arguments",
+        Stdin::Nothing => "none",
+    };
+    set(out, "stdin", text(stdin))?;
+    set(
+        out,
+        "success",
+        Value::Array(tool.success.iter().map(|code| Value::Integer((*code).into())).collect()),
+    )?;
+    if !tool.exit_codes.is_empty() {
+        let codes = tool.exit_codes.iter().map(|(code, meaning)| format!("{code} = {}", text(meaning)));
+        set(out, "exit_codes", format!("{{ {} }}", codes.collect::<Vec<_>>().join(", ")))?;
+    }
+    if let Some(progress) = &tool.progress {
+        set(out, "progress", text(progress))?;
+    }
+    let output = match tool.output {
+        Output::Text => "text",
+        Output::Json => "json",
+    };
+    set(out, "output", text(output))?;
     set(out, "output_limit", text(format_size(tool.output_limit)))?;
     set(out, "stop_grace", text(format_duration(tool.stop_grace)))
 }

@@ -1,10 +1,14 @@
 //! The file exactly as it was written: nothing defaulted, nothing converted, every value with its place.
 
+mod run;
+
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::error::Problems;
 use super::fields::{Entry, Fields, FromValue, Section, with_article};
+
+pub(super) use run::{RUN, RawExit, RawRun, RawWords};
 
 /// The keys at the top of the file.
 pub(super) const TOP: Section = Section {
@@ -56,12 +60,6 @@ pub(super) const UPSTREAM: Section = Section {
         "defaults",
         "tools",
     ],
-};
-
-/// The keys of `[upstream.run]`.
-pub(super) const RUN: Section = Section {
-    name: "[upstream.run]",
-    keys: &["tool", "command", "description", "input_schema", "output_limit", "stop_grace"],
 };
 
 /// The keys that say how calls are treated; the same at all three levels.
@@ -135,19 +133,6 @@ pub(super) struct RawUpstream {
     pub(super) defaults: RawPolicy,
     pub(super) tools: Vec<(Spanned<String>, RawPolicy)>,
     /// Keys that are there, even if their values could not be read, so that they do not count as missing.
-    pub(super) written: Vec<String>,
-}
-
-/// A command that is a tool.
-#[derive(Debug)]
-pub(super) struct RawRun {
-    pub(super) tool: Entry<String>,
-    pub(super) command: Entry<Vec<Spanned<String>>>,
-    pub(super) description: Entry<String>,
-    pub(super) input_schema: Entry<serde_json::Map<String, serde_json::Value>>,
-    pub(super) output_limit: Entry<String>,
-    pub(super) stop_grace: Entry<String>,
-    /// Keys that are there, even if their values could not be read.
     pub(super) written: Vec<String>,
 }
 
@@ -292,24 +277,6 @@ impl RawPolicy {
             max_attempts: fields.get("max_attempts"),
             immediate_response: fields.get("immediate_response"),
         }
-    }
-}
-
-impl<'a, 'i> FromValue<'a, 'i> for RawRun {
-    const WHAT: &'static str = "a table";
-
-    fn read(value: &'a DeValue<'i>, _: &'static str, problems: &Problems) -> Option<Self> {
-        let table = value.as_table()?;
-        let fields = Fields::new(table, &RUN, &[&UPSTREAM], problems);
-        Some(RawRun {
-            tool: fields.get("tool"),
-            command: fields.get("command"),
-            description: fields.get("description"),
-            input_schema: fields.get("input_schema"),
-            output_limit: fields.get("output_limit"),
-            stop_grace: fields.get("stop_grace"),
-            written: table.keys().map(|key| key.get_ref().to_string()).collect(),
-        })
     }
 }
 

@@ -30,7 +30,10 @@ use crate::policy::{UpstreamKind, UpstreamSpec};
 pub use asking::unanswered;
 pub use catalog::{Catalog, Hints, Known, declares, is_method_not_found};
 pub use checkpoint::{Checkpoint, NotSaved};
-pub use command::{CommandRunner, CommandTool, Commands, InputSchema, InvalidSchema, Yard};
+pub use command::{
+    CommandRunner, CommandTool, Commands, Group, InputSchema, InvalidSchema, NoPattern, NoWord, Output,
+    Pattern, Stdin, Word, Yard,
+};
 pub use interest::Interest;
 pub use listening::keep_listening;
 pub use runner::{McpRunner, Request};
@@ -90,7 +93,8 @@ impl Upstream {
     pub fn check_arguments(&self, arguments: Option<&RawValue>) -> Result<(), RpcError> {
         let spec = self.spec();
         let UpstreamKind::Command(tool) = &spec.kind else { return Ok(()) };
-        tool.accept(arguments.map_or("{}", RawValue::get)).map_err(RpcError::invalid_params)
+        let accepted = tool.accept(arguments.map_or("{}", RawValue::get));
+        accepted.map(drop).map_err(RpcError::invalid_params)
     }
 
     /// Connects in the background and keeps the connection up until the handle is dropped. `yard` is where commands run;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use taskgate_client::transport::stdio::StdioCommand;
 use toml::Spanned;
@@ -230,7 +230,11 @@ fn parse_upstream_tasks(word: &str) -> Result<UpstreamTasks, String> {
     }
 }
 
-pub(super) fn check_command(
+/// What helps whoever names no program.
+pub(super) const PROGRAM: &str =
+    r#"allowed: the program and its arguments, such as ["npx", "-y", "some-server"]"#;
+
+fn check_command(
     words: &Spanned<Vec<Spanned<String>>>,
     raw: &RawUpstream,
     around: &Surroundings<'_>,
@@ -246,20 +250,27 @@ pub(super) fn check_command(
     let program = text.next().unwrap_or_default();
     if program.is_empty() {
         let span = words.get_ref().first().map_or(words.span(), Spanned::span);
-        let help = r#"allowed: the program and its arguments, such as ["npx", "-y", "some-server"]"#;
-        around.problems.add_with_help(span, "`command` names no program", help);
+        around.problems.add_with_help(span, "`command` names no program", PROGRAM);
     }
+    let Process { env, clear_env, cwd } = check_process(raw, around);
+    StdioCommand { env, clear_env, cwd, ..StdioCommand::new(program).args(text) }
+}
+
+/// Where and with what a process starts, whatever it is.
+pub(super) struct Process {
+    pub(super) env: Vec<(String, String)>,
+    pub(super) clear_env: bool,
+    pub(super) cwd: Option<PathBuf>,
+}
+
+pub(super) fn check_process(raw: &RawUpstream, around: &Surroundings<'_>) -> Process {
     let cwd = around.parsed(&raw.cwd, "cwd", "the path of a directory", |text| match text {
         "" => Err("is empty".to_owned()),
         _ if text.contains('\0') => Err("has a character that no path can have".to_owned()),
         _ => place::whole(Path::new(text), around),
     });
-    StdioCommand {
-        env: check_env(raw, around),
-        clear_env: raw.clear_env.as_ref().is_some_and(|clear| *clear.get_ref()),
-        cwd,
-        ..StdioCommand::new(program).args(text)
-    }
+    let clear_env = raw.clear_env.as_ref().is_some_and(|clear| *clear.get_ref());
+    Process { env: check_env(raw, around), clear_env, cwd }
 }
 
 fn check_env(raw: &RawUpstream, around: &Surroundings<'_>) -> Vec<(String, String)> {

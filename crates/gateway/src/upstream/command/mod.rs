@@ -2,21 +2,26 @@
 
 mod handover;
 mod outcome;
+mod pattern;
 mod runner;
 mod schema;
 mod server;
+mod words;
 mod yard;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use pattern::{NoPattern, Pattern};
 pub use runner::CommandRunner;
 pub use schema::{InputSchema, InvalidSchema};
 pub use server::serve;
+pub use words::{Group, NoWord, Word};
 pub use yard::{Commands, Yard};
 
-/// A command that callers see as a tool. It reads the arguments of the call, a JSON object, on stdin.
+/// A command that callers see as a tool.
 #[derive(Clone, PartialEq)]
 pub struct CommandTool {
     /// The tool's name.
@@ -25,18 +30,49 @@ pub struct CommandTool {
     pub description: Option<String>,
     /// What arguments it takes. A call with others is refused before anything is started.
     pub input_schema: InputSchema,
-    /// The program, looked up in `PATH`, and its arguments. No shell is involved.
-    pub argv: Vec<String>,
+    /// The program, looked up in `PATH`, and its arguments, with places for those of the call. No shell is involved. The
+    /// first word is the program.
+    pub line: Vec<Group>,
+    /// What it reads on stdin.
+    pub stdin: Stdin,
     /// Variables to set.
     pub env: Vec<(String, String)>,
     /// Whether the command gets these variables only, instead of ours and these.
     pub clear_env: bool,
     /// The working directory; `/`, if not given.
     pub cwd: Option<PathBuf>,
+    /// The exit codes with which it has done its work.
+    pub success: Vec<i32>,
+    /// What exit codes mean, for whoever reads the result.
+    pub exit_codes: BTreeMap<i32, String>,
+    /// Which lines of its output say how far it is; without it, the last line is a message.
+    pub progress: Option<Pattern>,
+    /// What it writes on stdout.
+    pub output: Output,
     /// How much of each of stdout and stderr is kept, in bytes. Of more, the beginning and the end are.
     pub output_limit: usize,
     /// How long its processes have between SIGTERM and SIGKILL when it is stopped.
     pub stop_grace: Duration,
+}
+
+/// What a command reads on stdin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stdin {
+    /// The arguments of the call: a JSON object, then the end.
+    #[default]
+    Arguments,
+    /// Nothing: the end at once.
+    Nothing,
+}
+
+/// What a command writes on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Output {
+    /// Text, for whoever reads the result.
+    #[default]
+    Text,
+    /// A JSON object, which is the structured content of the result.
+    Json,
 }
 
 /// How much of a stream is kept if nobody says otherwise.
@@ -51,10 +87,15 @@ impl CommandTool {
             tool: tool.into(),
             description: None,
             input_schema: InputSchema::any(),
-            argv: argv.into_iter().map(Into::into).collect(),
+            line: argv.into_iter().map(|word| vec![Word::literal(word)]).collect(),
+            stdin: Stdin::Arguments,
             env: Vec::new(),
             clear_env: false,
             cwd: None,
+            success: vec![0],
+            exit_codes: BTreeMap::new(),
+            progress: None,
+            output: Output::Text,
             output_limit: OUTPUT_LIMIT,
             stop_grace: STOP_GRACE,
         }
@@ -62,10 +103,19 @@ impl CommandTool {
 }
 
 impl CommandTool {
-    /// Whether it takes these arguments, a JSON object; if not, what their sender is told.
-    pub(crate) fn accept(&self, arguments: &str) -> Result<(), String> {
-        let checked = self.input_schema.check(arguments);
-        checked.map_err(|why| format!("Invalid arguments for {}: {why}", self.tool))
+    /// The program that is run.
+    pub fn program(&self) -> &str {
+        self.line.first().and_then(|group| group.first()?.fixed()).unwrap_or_default()
+    }
+
+    /// The command line for these arguments, a JSON object, if it takes them; if not, what their sender is told.
+    pub(crate) fn accept(&self, arguments: &str) -> Result<Vec<String>, String> {
+        let filled = || {
+            self.input_schema.check(arguments)?;
+            let arguments = serde_json::from_str(arguments).map_err(|error| error.to_string())?;
+            words::fill(&self.line, &arguments).map_err(|unfit| unfit.to_string())
+        };
+        filled().map_err(|why| format!("Invalid arguments for {}: {why}", self.tool))
     }
 }
 
@@ -77,10 +127,15 @@ impl fmt::Debug for CommandTool {
             .field("tool", &self.tool)
             .field("description", &self.description)
             .field("input_schema", &self.input_schema)
-            .field("argv", &self.argv)
+            .field("line", &self.line)
+            .field("stdin", &self.stdin)
             .field("env", &names)
             .field("clear_env", &self.clear_env)
             .field("cwd", &self.cwd)
+            .field("success", &self.success)
+            .field("exit_codes", &self.exit_codes)
+            .field("progress", &self.progress)
+            .field("output", &self.output)
             .field("output_limit", &self.output_limit)
             .field("stop_grace", &self.stop_grace)
             .finish()

@@ -1,10 +1,12 @@
 //! What has become of a command, as the outcome of a call.
 
 use serde_json::{Value, json};
-use taskgate_detached::{Cause, Exit, Interruption, Output, Status};
+use taskgate_detached::{Cause, Exit, Interruption, Status};
 use taskgate_engine::Ending;
 use taskgate_task::{Outcome, Payload};
 use taskgate_wire::RpcError;
+
+use super::{CommandTool, Output};
 
 /// The longest summary, in characters: it is a status line.
 const LONGEST_SUMMARY: usize = 300;
@@ -13,14 +15,14 @@ const STDERR_SHOWN: usize = 4000;
 
 /// What a command has written.
 pub struct Written {
-    pub stdout: Output,
-    pub stderr: Output,
+    pub stdout: taskgate_detached::Output,
+    pub stderr: taskgate_detached::Output,
 }
 
 /// A command that has ended.
-pub fn ended(status: &Status, written: &Written) -> Ending {
+pub fn ended(tool: &CommandTool, status: &Status, written: &Written) -> Ending {
     match &status.cause {
-        Cause::Itself => Ending::Finished(result(status.exit, written)),
+        Cause::Itself => Ending::Finished(result(tool, status.exit, written)),
         Cause::Stopped => failed("The command was stopped.", written),
         Cause::Deadline => failed("The command was stopped at its run limit.", written),
         Cause::Shutdown => {
@@ -65,14 +67,23 @@ fn error(message: &str, data: Option<Value>) -> Ending {
     Ending::Finished(Outcome::Error { body: error.to_payload(), summary: short(message) })
 }
 
-fn result(exit: Option<Exit>, written: &Written) -> Outcome {
-    let is_error = exit != Some(Exit::Code(0));
+fn result(tool: &CommandTool, exit: Option<Exit>, written: &Written) -> Outcome {
+    let code = match exit {
+        Some(Exit::Code(code)) => Some(code),
+        Some(Exit::Signal(_)) | None => None,
+    };
+    let mut is_error = !code.is_some_and(|code| tool.success.contains(&code));
+    let meaning = code.and_then(|code| tool.exit_codes.get(&code));
     let stdout = written.stdout.text();
+    let mut structured = structured(exit, written);
     let mut content = vec![json!({ "type": "text", "text": stdout })];
     let mut summary = None;
     if is_error {
         let how = match exit {
-            Some(Exit::Code(code)) => format!("The command ended with exit code {code}."),
+            Some(Exit::Code(code)) => match meaning {
+                Some(meaning) => format!("{meaning} (exit code {code})"),
+                None => format!("The command ended with exit code {code}."),
+            },
             Some(Exit::Signal(signal)) => format!("The command was ended by signal {signal}."),
             None => "The command ended, and how is not known.".to_owned(),
         };
@@ -81,8 +92,22 @@ fn result(exit: Option<Exit>, written: &Written) -> Outcome {
         summary = Some(short(&last.map_or_else(|| how.clone(), |line| format!("{how} {line}"))));
         let text = if last.is_some() { format!("{how}\n{}", end_of(&stderr)) } else { how };
         content.push(json!({ "type": "text", "text": text }));
+    } else {
+        if let Some(meaning) = meaning {
+            content.push(json!({ "type": "text", "text": meaning }));
+            summary = Some(short(meaning));
+        }
+        if tool.output == Output::Json {
+            match object(&stdout, written.stdout.is_cut()) {
+                Ok(object) => structured = object,
+                Err(why) => {
+                    is_error = true;
+                    summary = Some(why.clone());
+                    content.push(json!({ "type": "text", "text": why }));
+                }
+            }
+        }
     }
-    let structured = structured(exit, written);
     let body = json!({ "content": content, "structuredContent": structured, "isError": is_error });
     match Payload::from_value(&body) {
         Ok(body) => Outcome::Result { body, is_error, summary },
@@ -92,6 +117,17 @@ fn result(exit: Option<Exit>, written: &Written) -> Outcome {
             Outcome::Error { body: error.to_payload(), summary: error.message }
         }
     }
+}
+
+/// What a command has written that writes a JSON object.
+fn object(stdout: &str, is_cut: bool) -> Result<Value, String> {
+    let why = match serde_json::from_str(stdout) {
+        Ok(object @ Value::Object(_)) if !is_cut => return Ok(object),
+        _ if is_cut => "it is longer than output_limit".to_owned(),
+        Ok(_) => "it is no object".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(short(&format!("The command has not written a JSON object on stdout: {why}")))
 }
 
 fn structured(exit: Option<Exit>, written: &Written) -> Value {
@@ -130,8 +166,12 @@ fn end_of(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn tool() -> CommandTool {
+        CommandTool::new("tool", ["true"])
+    }
+
     fn written(stdout: &str, stderr: &str) -> Written {
-        let whole = |text: &str| Output { head: text.into(), ..Output::default() };
+        let whole = |text: &str| taskgate_detached::Output { head: text.into(), ..Default::default() };
         Written { stdout: whole(stdout), stderr: whole(stderr) }
     }
 
@@ -146,7 +186,8 @@ mod tests {
 
     #[test]
     fn a_success_is_its_output() {
-        let ending = ended(&status(Cause::Itself, Some(Exit::Code(0))), &written("done\n", "careful\n"));
+        let ending =
+            ended(&tool(), &status(Cause::Itself, Some(Exit::Code(0))), &written("done\n", "careful\n"));
         let Ending::Finished(Outcome::Result { body, is_error: false, summary: None }) = ending else {
             panic!("{ending:?}")
         };
@@ -164,7 +205,7 @@ mod tests {
         let exits =
             [(Some(Exit::Code(3)), "exit code 3"), (Some(Exit::Signal(9)), "signal 9"), (None, "not known")];
         for (exit, word) in exits {
-            let ending = ended(&status(Cause::Itself, exit), &written("half", "why\nbecause\n\n"));
+            let ending = ended(&tool(), &status(Cause::Itself, exit), &written("half", "why\nbecause\n\n"));
             let Ending::Finished(Outcome::Result { body, is_error: true, summary: Some(summary) }) = ending
             else {
                 panic!("{ending:?}")
@@ -175,6 +216,59 @@ mod tests {
             let text = body["content"][1]["text"].as_str().expect("a text");
             assert!(text.contains(word) && text.contains("why\nbecause"), "{text}");
         }
+    }
+
+    #[test]
+    fn exit_codes_mean_what_they_are_said_to_mean() {
+        let tool = CommandTool {
+            success: vec![0, 3],
+            exit_codes: [(2, "There is no such order.".to_owned()), (3, "Nothing to do.".to_owned())].into(),
+            ..tool()
+        };
+        let ended =
+            |code| match ended(&tool, &status(Cause::Itself, Some(Exit::Code(code))), &written("out", "err"))
+            {
+                Ending::Finished(Outcome::Result { body, is_error, summary }) => {
+                    (value(&body), is_error, summary)
+                }
+                other => panic!("{other:?}"),
+            };
+        let (body, is_error, summary) = ended(2);
+        assert!(is_error && body["isError"] == true && body["structuredContent"]["exitCode"] == 2);
+        assert_eq!(summary.as_deref(), Some("There is no such order. (exit code 2) err"));
+        let (body, is_error, summary) = ended(3);
+        assert!(!is_error && body["isError"] == false);
+        assert_eq!(
+            (summary.as_deref(), &body["content"][1]["text"]),
+            (Some("Nothing to do."), &json!("Nothing to do."))
+        );
+        assert!(!ended(0).1 && ended(1).1);
+    }
+
+    #[test]
+    fn an_object_on_stdout_is_the_structured_content() {
+        let tool = CommandTool { output: Output::Json, ..tool() };
+        let ended = |code, stdout: &str, cut: u64| {
+            let mut written = written(stdout, "");
+            written.stdout.left_out = cut;
+            match ended(&tool, &status(Cause::Itself, Some(Exit::Code(code))), &written) {
+                Ending::Finished(Outcome::Result { body, is_error, .. }) => (value(&body), is_error),
+                other => panic!("{other:?}"),
+            }
+        };
+        let (body, is_error) = ended(0, "{\"b\": [1, null], \"a\": 1.0}\n", 0);
+        assert!(!is_error);
+        assert_eq!(body["structuredContent"], json!({"b": [1, null], "a": 1.0}));
+        assert_eq!(body["content"], json!([{"type": "text", "text": "{\"b\": [1, null], \"a\": 1.0}\n"}]));
+        for (stdout, cut, why) in [("[1]", 0, "no object"), ("", 0, "EOF"), ("{}", 7, "output_limit")] {
+            let (body, is_error) = ended(0, stdout, cut);
+            let text = body["content"][1]["text"].as_str().expect("a text");
+            assert!(is_error && text.contains(why), "{stdout}: {text}");
+            assert_eq!(body["structuredContent"]["exitCode"], 0);
+        }
+        // One that failed may write what it likes.
+        let (body, is_error) = ended(1, "no JSON", 0);
+        assert!(is_error && body["structuredContent"]["stdout"] == "no JSON", "{body}");
     }
 
     #[test]
@@ -190,7 +284,7 @@ mod tests {
     #[test]
     fn long_texts_are_cut_for_people() {
         let long = "é".repeat(STDERR_SHOWN + 5);
-        let ending = ended(&status(Cause::Itself, Some(Exit::Code(1))), &written("", &long));
+        let ending = ended(&tool(), &status(Cause::Itself, Some(Exit::Code(1))), &written("", &long));
         let Ending::Finished(Outcome::Result { body, summary: Some(summary), .. }) = ending else {
             panic!("{ending:?}")
         };

@@ -9,10 +9,11 @@ use taskgate_engine::{Ending, NotStopped, Report, Runner, Work};
 use taskgate_task::Payload;
 use tokio::time::Instant;
 
-use super::CommandTool;
 use super::handover::Whereabouts;
 use super::outcome::{self, Written};
+use super::pattern::{Pattern, Told};
 use super::yard::{Hold, Yard};
+use super::{CommandTool, Stdin};
 use crate::policy::ToolPolicy;
 use crate::random::random;
 use crate::upstream::Request;
@@ -58,12 +59,16 @@ impl Runner for CommandRunner {
                 Ok(held) => held,
                 Err(ending) => return ending,
             };
-            if is_new && let Err(ending) = inner.accept(&work) {
-                hold.forget();
-                return ending;
-            }
-            let made =
-                if is_new { inner.make(&work, &mut hold, &report).await } else { inner.find(&hold).await };
+            let made = match is_new {
+                true => match inner.accept(&work) {
+                    Ok(call) => inner.make(call, &mut hold, &report).await,
+                    Err(ending) => {
+                        hold.forget();
+                        return ending;
+                    }
+                },
+                false => inner.find(&hold).await,
+            };
             let followed = match made {
                 Ok(attempt) => inner.follow(attempt, &report).await,
                 Err(why) => Err(why),
@@ -123,17 +128,23 @@ impl Inner {
         Ok((hold, false))
     }
 
-    /// Whether the command takes the call's arguments; if not, how the call ends. Nothing has been made of it yet.
-    fn accept(&self, work: &Work) -> Result<(), Ending> {
+    /// What is to be run, if the command takes the call's arguments; if not, how the call ends. Nothing has been made of it
+    /// yet.
+    fn accept(&self, work: &Work) -> Result<Call, Ending> {
         let given = arguments(work).map_err(|why| outcome::lost(&why))?;
-        self.tool.accept(&given).map_err(|why| outcome::refused(&why))
+        let argv = self.tool.accept(&given).map_err(|why| outcome::refused(&why))?;
+        let stdin = match self.tool.stdin {
+            Stdin::Arguments => given,
+            Stdin::Nothing => String::new(),
+        };
+        Ok(Call { argv, stdin })
     }
 
     /// Makes the attempt and puts down where it is, before anything can run.
-    async fn make(&self, work: &Work, hold: &mut Hold, report: &Report) -> Result<Attempt, String> {
-        let stdin = arguments(work)?;
+    async fn make(&self, call: Call, hold: &mut Hold, report: &Report) -> Result<Attempt, String> {
+        let Call { argv, stdin } = call;
         let spec = Spec {
-            argv: self.tool.argv.clone(),
+            argv,
             cwd: self.tool.cwd.clone(),
             deadline_ms: Some(self.deadline()),
             grace_ms: u64::try_from(self.tool.stop_grace.as_millis()).unwrap_or(u64::MAX),
@@ -170,13 +181,15 @@ impl Inner {
     /// Sees the attempt to its end, and begins it if nobody has.
     async fn follow(&self, attempt: Attempt, report: &Report) -> Result<Ending, String> {
         let mut supervisor: Option<Supervisor> = None;
-        let mut progress = Progress::default();
+        let mut progress = Progress::new(self.tool.progress.as_ref());
         let mut pause = FIRST_LOOK;
         loop {
             // Asked before the state, which it may have changed with its last breath.
             let has_ended = supervisor.as_ref().is_some_and(Supervisor::has_ended);
             match attempt.state() {
-                Ok(State::Ended(status)) => return Ok(outcome::ended(&status, &written(attempt).await?)),
+                Ok(State::Ended(status)) => {
+                    return Ok(outcome::ended(&self.tool, &status, &written(attempt).await?));
+                }
                 Ok(State::Interrupted(why)) => {
                     let left = attempt.clone();
                     if !blocking(move || left.end_leftovers()).await? {
@@ -211,14 +224,26 @@ impl Inner {
     }
 }
 
-/// What is told of a command's output while it runs.
-#[derive(Default)]
-struct Progress {
-    looked: Option<Instant>,
-    seen: Seen,
+/// What is run of a call.
+struct Call {
+    argv: Vec<String>,
+    stdin: String,
 }
 
-impl Progress {
+/// What is told of a command's output while it runs.
+struct Progress<'a> {
+    pattern: Option<&'a Pattern>,
+    looked: Option<Instant>,
+    seen: Seen,
+    /// How far it was at last. A caller is never told of less (2025-11-25, progress).
+    reached: f64,
+}
+
+impl<'a> Progress<'a> {
+    fn new(pattern: Option<&'a Pattern>) -> Self {
+        Progress { pattern, looked: None, seen: Seen::default(), reached: f64::NEG_INFINITY }
+    }
+
     fn look(&mut self, attempt: &Attempt, report: &Report) {
         if self.looked.is_some_and(|at| at.elapsed() < LOOK_AT_OUTPUT) {
             return;
@@ -226,14 +251,49 @@ impl Progress {
         self.looked = Some(Instant::now());
         let seen = attempt.seen();
         if seen.bytes > self.seen.bytes {
-            let mut raw = json!({ "progress": seen.bytes });
-            if let Some(line) = &seen.line {
-                raw["message"] = line.as_str().into();
+            let line = seen.line.clone();
+            match self.pattern {
+                None => {
+                    let raw = notification(json!(seen.bytes), None, line.as_deref());
+                    report.progress(line, raw);
+                }
+                Some(pattern) => match line.and_then(|line| pattern.read(&line)) {
+                    Some(told) => self.tell(told, report),
+                    None => report.sign(),
+                },
             }
-            report.progress(seen.line.clone(), Payload::from_value(&raw).unwrap_or_else(|_| Payload::null()));
             self.seen = seen;
         }
     }
+
+    fn tell(&mut self, told: Told, report: &Report) {
+        let Told { progress, total, message } = told;
+        let words = message.clone().or_else(|| {
+            let progress = progress?;
+            Some(total.map_or_else(|| progress.to_string(), |total| format!("{progress}/{total}")))
+        });
+        // What has not grown is no progress, and its notification would be refused; the words are new all the same.
+        let grown = progress.filter(|progress| *progress > self.reached);
+        match grown {
+            Some(progress) => {
+                self.reached = progress;
+                report.progress(words, notification(json!(progress), total, message.as_deref()));
+            }
+            None => report.go_on(words.unwrap_or_default()),
+        }
+    }
+}
+
+/// The params of a progress notification, but for its token.
+fn notification(progress: Value, total: Option<f64>, message: Option<&str>) -> Payload {
+    let mut raw = json!({ "progress": progress });
+    if let Some(total) = total {
+        raw["total"] = total.into();
+    }
+    if let Some(message) = message {
+        raw["message"] = message.into();
+    }
+    Payload::from_value(&raw).unwrap_or_else(|_| Payload::null())
 }
 
 /// Reads what is kept of its output.
