@@ -23,5 +23,6 @@ mod rounds;
 mod schemas;
 mod serve;
 mod site;
+mod situations;
 mod store;
 mod tidy;

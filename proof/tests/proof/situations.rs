@@ -1,0 +1,140 @@
+//! The situations that SEP-1686 gives as the reason for tasks, each as its example in `examples/situations` has it.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use taskgate_proof::modern::Modern;
+use taskgate_proof::program::Program;
+use taskgate_proof::{programs, wait};
+
+/// An example, served with a store of its own.
+struct Situation {
+    folder: tempfile::TempDir,
+    config: &'static str,
+}
+
+impl Situation {
+    fn of(config: &'static str) -> Situation {
+        let folder = tempfile::Builder::new().prefix("taskgate-situation-").tempdir().expect("a folder");
+        Situation { folder, config }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn serve(&self) -> (Program, SocketAddr) {
+        let file = programs::repository().join("examples/situations").join(self.config);
+        let mut command = Command::new(programs::taskgate());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(file);
+        command.arg("--store").arg(self.path().join("tasks.db"));
+        Program::serve(command)
+    }
+}
+
+fn status_line(seen: &Value) -> &str {
+    seen["statusMessage"].as_str().unwrap_or_default()
+}
+
+fn ended(client: &mut Modern, task: &str) -> Value {
+    wait::until("its end", || Some(client.get(task)).filter(|seen| seen["status"] != "working"))
+}
+
+/// Code migration: two hundred files, and taskgate dies in the middle. The migration does not notice, and its result is with
+/// the next taskgate.
+#[test]
+fn a_code_base_is_migrated() {
+    let situation = Situation::of("code-migration.toml");
+    let root = situation.path().join("shop");
+    fs::create_dir_all(root.join("deep/er")).expect("a folder");
+    for number in 0..200 {
+        let text =
+            "import os, old_http\nfrom old_http.errors import Gone\nold_http.get('x')\nimport old_http\n";
+        fs::write(root.join(format!("deep/module_{number:03}.py")), text).expect("written");
+    }
+    fs::write(root.join("deep/er/latin.py"), b"# \xe9\nimport old_http\n").expect("written");
+    fs::write(root.join("notes.txt"), "import old_http\n").expect("written");
+    let (gateway, address) = situation.serve();
+    let mut client = Modern::new(address);
+    let asked = |root: &Path, dry: bool| json!({ "root": root, "from": "old_http", "to": "new_http", "dry_run": dry });
+    let tried = client.create("migrate_imports", asked(&root, true)).expect("a handle");
+    let told = ended(&mut client, &tried);
+    assert_eq!(
+        told["result"]["structuredContent"]["changed"].as_object().map(|all| all.len()),
+        Some(200),
+        "{told}"
+    );
+    assert!(fs::read_to_string(root.join("deep/module_000.py")).expect("a file").contains("import old_http"));
+
+    let task = client.create("migrate_imports", asked(&root, false)).expect("a handle");
+    gateway.kill();
+    let (gateway, address) = situation.serve();
+    let mut client = Modern::new(address);
+    let told = ended(&mut client, &task);
+    let result = &told["result"]["structuredContent"];
+    assert_eq!((&result["files"], &result["dry_run"]), (&json!(201), &json!(false)), "{told}");
+    assert_eq!(result["unreadable"], json!(["deep/er/latin.py"]));
+    let changed = fs::read_to_string(root.join("deep/module_199.py")).expect("a file");
+    assert_eq!(
+        changed,
+        "import os, old_http\nfrom new_http.errors import Gone\nold_http.get('x')\nimport new_http\n"
+    );
+    assert_eq!(fs::read_to_string(root.join("notes.txt")).expect("a file"), "import old_http\n");
+
+    let nowhere =
+        client.create("migrate_imports", asked(Path::new("/no/such/folder"), false)).expect("a handle");
+    let told = ended(&mut client, &nowhere);
+    assert_eq!(told["result"]["isError"], true);
+    assert!(told.to_string().contains("The directory cannot be migrated."), "{told}");
+    gateway.terminate();
+}
+
+const TESTS: &str = r#"
+import os, pathlib, time, unittest
+
+class Shop(unittest.TestCase):
+    def test_1_opens(self):
+        self.assertNotIn("SECRET", os.environ)
+
+    def test_2_waits(self):
+        here = pathlib.Path(__file__).parent
+        while not (here / "open").exists():
+            time.sleep(0.02)
+
+    def test_3_sells(self):
+        self.assertEqual(1, 2, "out of stock")
+"#;
+
+/// Test execution: the log can be read while the tests run, failed tests are a result, and a cancel ends them.
+#[test]
+fn tests_are_run() {
+    let situation = Situation::of("test-execution.toml");
+    let tests = situation.path().join("tests");
+    fs::create_dir(&tests).expect("a folder");
+    fs::write(tests.join("test_shop.py"), TESTS).expect("written");
+    let (gateway, address) = situation.serve();
+    let mut client = Modern::new(address);
+    let cancelled = client.create("run_tests", json!({ "directory": tests })).expect("a handle");
+    let task =
+        client.create("run_tests", json!({ "directory": tests, "pattern": "test_s*.py" })).expect("a handle");
+    wait::until("the log", || status_line(&client.get(&task)).contains("test_1_opens").then_some(()));
+    client.call("tasks/cancel", json!({ "taskId": cancelled })).expect("an acknowledgement");
+    assert_eq!(ended(&mut client, &cancelled)["status"], "cancelled");
+    fs::write(tests.join("open"), "").expect("written");
+    let told = ended(&mut client, &task);
+    let result = &told["result"];
+    assert_eq!(
+        (&result["isError"], &result["structuredContent"]["exitCode"]),
+        (&json!(false), &json!(1)),
+        "{told}"
+    );
+    assert_eq!(result["content"][1]["text"], "Tests failed.");
+    let log = result["structuredContent"]["stderr"].as_str().expect("a log");
+    assert!(log.contains("out of stock") && log.contains("FAILED (failures=1)"), "{log}");
+    let wrong = client.create("run_tests", json!({ "directory": 5 })).expect("a handle");
+    assert!(ended(&mut client, &wrong).to_string().contains("Invalid arguments for run_tests: /directory"));
+    gateway.terminate();
+}
