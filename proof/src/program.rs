@@ -74,8 +74,14 @@ impl Program {
 
     /// SIGTERM; it must end by itself and without complaint.
     #[track_caller]
-    pub fn terminate(mut self) {
-        signal(self.pid(), "TERM");
+    pub fn terminate(self) {
+        self.terminate_by("TERM");
+    }
+
+    /// The same by another signal.
+    #[track_caller]
+    pub fn terminate_by(mut self, name: &str) {
+        signal(self.pid(), name);
         let status =
             wait::until("an end in good order", || self.child.try_wait().expect("it can be waited for"));
         assert!(status.success(), "it ended with {status}:\n{}", self.said());

@@ -138,3 +138,71 @@ fn tests_are_run() {
     assert!(ended(&mut client, &wrong).to_string().contains("Invalid arguments for run_tests: /directory"));
     gateway.terminate();
 }
+
+/// The two that are servers in a program of their own.
+fn program(folder: &Path) -> (Program, SocketAddr) {
+    let mut command = Command::new(programs::plain_example("situations"));
+    command.arg("127.0.0.1:0").arg(folder.join("tasks.db"));
+    Program::serve(command)
+}
+
+/// The screening of molecules: the program dies after some batches, and the next one screens the others.
+#[test]
+fn molecules_are_screened() {
+    let folder = tempfile::Builder::new().prefix("taskgate-situation-").tempdir().expect("a folder");
+    let (gateway, address) = program(folder.path());
+    let mut client = Modern::new(address);
+    let heavy = "C".repeat(50);
+    let mut molecules: Vec<String> =
+        (0..57).map(|number| format!("CCO{}", "C".repeat(number % 20))).collect();
+    molecules.extend(["c1ccccc1Cl".to_owned(), heavy.clone(), "Xx".to_owned()]);
+    let asked = json!({ "molecules": molecules, "batch": 3, "ms": 50 });
+    let task = client.create("screen", asked).expect("a handle");
+    let far = |client: &mut Modern| {
+        let seen = client.get(&task);
+        status_line(&seen).split(' ').next().and_then(|done| done.parse().ok()).unwrap_or(0_u32)
+    };
+    wait::until("some batches", || (far(&mut client) >= 6).then_some(()));
+    gateway.kill();
+    let (gateway, address) = program(folder.path());
+    let mut client = Modern::new(address);
+    let told = ended(&mut client, &task);
+    let screened = &told["result"]["structuredContent"];
+    assert_eq!((&screened["done"], &screened["batches"]), (&json!(60), &json!(20)), "{told}");
+    assert_eq!(screened["unreadable"], json!(["Xx"]));
+    let candidates = screened["candidates"].as_object().expect("an object");
+    assert!(candidates.contains_key("c1ccccc1Cl") && !candidates.contains_key(&heavy));
+    assert_eq!(candidates.len(), 21);
+    gateway.terminate_by("INT");
+}
+
+/// Deep research: it reads, asks, and goes on with the answer, although the program died while it waited.
+#[test]
+fn a_research_asks_back() {
+    let folder = tempfile::Builder::new().prefix("taskgate-situation-").tempdir().expect("a folder");
+    let (gateway, address) = program(folder.path());
+    let mut client = Modern::new(address);
+    let pages = programs::repository().join("docs");
+    let asked = json!({ "question": "Where are tasks kept when the store is a database?", "folder": pages });
+    let task = client.create("research", asked).expect("a handle");
+    client.until(&task, "input_required");
+    gateway.kill();
+    let (gateway, address) = program(folder.path());
+    let mut client = Modern::new(address);
+    let seen = wait::until("the question again", || {
+        Some(client.get(&task))
+            .filter(|seen| seen["inputRequests"].as_object().is_some_and(|open| !open.is_empty()))
+    });
+    let (key, question) =
+        seen["inputRequests"].as_object().and_then(|open| open.iter().next()).expect("a question");
+    let offered = &question["params"]["requestedSchema"]["properties"]["page"]["enum"];
+    assert!(offered.as_array().is_some_and(|pages| pages.contains(&json!("nodes"))), "{question}");
+    let answers = json!({ key: { "action": "accept", "content": { "page": "nodes" } } });
+    client
+        .call("tasks/update", json!({ "taskId": task, "inputResponses": answers }))
+        .expect("an acknowledgement");
+    let told = ended(&mut client, &task);
+    let report = told["result"]["content"][0]["text"].as_str().expect("a report");
+    assert!(report.contains("From nodes:") && report.to_lowercase().contains("store"), "{report}");
+    gateway.terminate_by("INT");
+}
