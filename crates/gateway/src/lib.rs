@@ -34,8 +34,8 @@ pub use builder::{BuildError, GatewayBuilder};
 pub use config::*;
 pub use gateway::Gateway;
 pub use policy::{
-    DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy, UpstreamKind,
-    UpstreamSpec, UpstreamTasks,
+    CheckOutput, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy,
+    UpstreamKind, UpstreamSpec, UpstreamTasks,
 };
 pub use reload::Reloaded;
 pub use taskgate_client::transport::stdio::StdioCommand;
@@ -46,9 +46,9 @@ pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, Sqli
 pub use taskgate_engine::{PostgresOptions, PostgresStore};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};
 pub use upstream::{
-    Checkpoint, CommandTool, Commands, Group as CommandWords, InputSchema, InvalidSchema, NoPattern, NoWord,
-    NotSaved, Output as CommandOutput, Pattern as ProgressPattern, State as UpstreamState,
-    Stdin as CommandStdin, Word as CommandWord,
+    Checkpoint, CommandTool, Commands, Group as CommandWords, InvalidSchema, NoPattern, NoWord, NotSaved,
+    Output as CommandOutput, Pattern as ProgressPattern, State as UpstreamState, Stdin as CommandStdin,
+    ToolSchema, Word as CommandWord,
 };
 
 /// An rmcp `ServerHandler` in this program as an upstream, over an in-memory transport and without any change to it.

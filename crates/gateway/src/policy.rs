@@ -42,6 +42,10 @@ pub struct ToolPolicy {
     pub max_attempts: u32,
     /// What a host may tell its model at once when a call became a task.
     pub immediate_response: Option<String>,
+    /// Whether arguments are held against the tool's `inputSchema` before anything starts. Those of a command always are.
+    pub check_arguments: bool,
+    /// What becomes of a result that is not as the tool's `outputSchema` says.
+    pub check_output: CheckOutput,
 }
 
 impl Default for ToolPolicy {
@@ -54,6 +58,8 @@ impl Default for ToolPolicy {
             class: None,
             max_attempts: 5,
             immediate_response: None,
+            check_arguments: false,
+            check_output: CheckOutput::Off,
         }
     }
 }
@@ -68,6 +74,18 @@ impl ToolPolicy {
     pub fn never() -> Self {
         ToolPolicy { tasks: TaskMode::Never, ..ToolPolicy::default() }
     }
+}
+
+/// What becomes of a result that is not as its tool's `outputSchema` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CheckOutput {
+    /// Nobody looks.
+    #[default]
+    Off,
+    /// It is passed on, and the log tells of it.
+    Warn,
+    /// The call ends with an error of the tool in its place.
+    Error,
 }
 
 /// Where an upstream's messages go.

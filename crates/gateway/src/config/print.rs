@@ -8,8 +8,8 @@ use toml::Value;
 
 use super::checked::{Config, UpstreamConfig, UpstreamServer};
 use super::duration::{format_duration, format_size};
-use crate::policy::{Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
-use crate::upstream::{CommandTool, Group, Output, Stdin};
+use crate::policy::{CheckOutput, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
+use crate::upstream::{CommandTool, Group, Output, Stdin, ToolSchema};
 
 /// What is shown instead of the value of a variable, which may be a secret.
 const HIDDEN: &str = "(hidden)";
@@ -136,11 +136,7 @@ fn write_run(out: &mut String, tool: &CommandTool) -> fmt::Result {
     if let Some(description) = &tool.description {
         set(out, "description", text(description))?;
     }
-    // It was read from TOML, so there is a way to write it.
-    let schema = serde_json::from_str(tool.input_schema.as_payload().as_str()).ok();
-    if let Some(schema) = schema.and_then(|schema: serde_json::Value| Value::try_from(schema).ok()) {
-        set(out, "input_schema", schema)?;
-    }
+    write_schema(out, "input_schema", &tool.input_schema)?;
     let stdin = match tool.stdin {
         Stdin::Arguments => "arguments",
         Stdin::Nothing => "none",
@@ -163,8 +159,20 @@ fn write_run(out: &mut String, tool: &CommandTool) -> fmt::Result {
         Output::Json => "json",
     };
     set(out, "output", text(output))?;
+    if let Some(schema) = &tool.output_schema {
+        write_schema(out, "output_schema", schema)?;
+    }
     set(out, "output_limit", text(format_size(tool.output_limit)))?;
     set(out, "stop_grace", text(format_duration(tool.stop_grace)))
+}
+
+fn write_schema(out: &mut String, key: &str, schema: &ToolSchema) -> fmt::Result {
+    // It was read from TOML, so there is a way to write it.
+    let schema = serde_json::from_str(schema.as_payload().as_str()).ok();
+    match schema.and_then(|schema: serde_json::Value| Value::try_from(schema).ok()) {
+        Some(schema) => set(out, key, schema),
+        None => Ok(()),
+    }
 }
 
 fn write_policy(out: &mut String, policy: &ToolPolicy) -> fmt::Result {
@@ -183,7 +191,14 @@ fn write_policy(out: &mut String, policy: &ToolPolicy) -> fmt::Result {
     set(out, "poll_interval", text(format_duration(policy.poll_interval)))?;
     set(out, "max_attempts", policy.max_attempts)?;
     // An empty text is written, too: it keeps a tool from getting its upstream's.
-    set(out, "immediate_response", text(policy.immediate_response.as_deref().unwrap_or_default()))
+    set(out, "immediate_response", text(policy.immediate_response.as_deref().unwrap_or_default()))?;
+    set(out, "check_arguments", policy.check_arguments)?;
+    let check_output = match policy.check_output {
+        CheckOutput::Off => "off",
+        CheckOutput::Warn => "warn",
+        CheckOutput::Error => "error",
+    };
+    set(out, "check_output", text(check_output))
 }
 
 fn write_after_crash(out: &mut String, policy: &ToolPolicy) -> fmt::Result {

@@ -74,6 +74,8 @@ const POLICY_KEYS: &[&str] = &[
     "after_crash",
     "max_attempts",
     "immediate_response",
+    "check_arguments",
+    "check_output",
 ];
 /// The keys of `[defaults]`.
 pub(super) const DEFAULTS: Section = Section { name: "[defaults]", keys: POLICY_KEYS };
@@ -149,6 +151,8 @@ pub(super) struct RawPolicy {
     pub(super) after_crash: Entry<String>,
     pub(super) max_attempts: Entry<i64>,
     pub(super) immediate_response: Entry<String>,
+    pub(super) check_arguments: Entry<bool>,
+    pub(super) check_output: Entry<String>,
 }
 
 /// A variable for a child process.
@@ -276,6 +280,8 @@ impl RawPolicy {
             after_crash: fields.get("after_crash"),
             max_attempts: fields.get("max_attempts"),
             immediate_response: fields.get("immediate_response"),
+            check_arguments: fields.get("check_arguments"),
+            check_output: fields.get("check_output"),
         }
     }
 }

@@ -50,7 +50,9 @@ impl Gateway {
         let shape = shape(caller, target, &call).map_err(rpc)?;
         if caller.dialect().is_none() {
             // Later versions have wrong arguments as a result of the tool, which its runner gives (SEP-1303).
-            target.upstream.check_arguments(request.params.arguments()).map_err(rpc)?;
+            let tool = target.tool.as_ref().map_or(&*call.name, |tool| &tool.name);
+            let checked = target.upstream.check_arguments(tool, request.params.arguments());
+            checked.map_err(|why| rpc(RpcError::invalid_params(why)))?;
         }
         let mut inline = Inline::new(self, caller, request, target, out);
         inline.lasts = !matches!(shape, Shape::Inline);
@@ -142,6 +144,8 @@ impl Gateway {
             caller: caller.attribution(request.id),
             log_level: logging::wanted(caller, request),
             task_ttl: asked.map(|_| ttl()),
+            is_checked: tool.is_some()
+                && (policy.check_arguments || policy.check_output != crate::policy::CheckOutput::Off),
             may_save: tool.is_some() && policy.class == Some(WorkClass::Resumable),
             is_once: policy.class.is_none() && asked.is_some_and(|tool| !tool.repeatable),
         };

@@ -9,6 +9,8 @@ use taskgate_task::Payload;
 use taskgate_wire::tool::ToolFacts;
 use taskgate_wire::{ErrorCode, ListKind, RawObject, RpcError, translate};
 
+use super::checks::Schemas;
+
 /// A list of an upstream as it was last fetched.
 #[derive(Debug, Default)]
 pub struct Catalog {
@@ -30,6 +32,8 @@ pub struct Known {
     pub facts: Option<Arc<ToolFacts>>,
     /// The definition, untouched.
     pub definition: Payload,
+    /// The schemas in it, for whoever has calls checked.
+    pub schemas: Schemas,
 }
 
 /// `ttlMs` and `cacheScope`.
@@ -112,6 +116,7 @@ impl Catalog {
                     key,
                     facts: facts.map(Arc::new),
                     definition: Payload::from_raw(definition),
+                    schemas: Schemas::default(),
                 });
             }
             _ => tracing::warn!(list = kind.method(), "an upstream lists something that is none of the kind"),

@@ -81,6 +81,19 @@ pub fn failed(body: Payload, summary: String) -> Ending {
     Ending::Finished(Outcome::Error { body, summary })
 }
 
+/// The end of a call that its tool would not take, or whose result is none: a result, so that a model can read it and do
+/// better (SEP-1303).
+pub fn refused(message: &str) -> Ending {
+    let content = serde_json::json!([{ "type": "text", "text": message }]);
+    match Payload::from_value(&serde_json::json!({ "content": content, "isError": true })) {
+        Ok(body) => {
+            let summary = Some(short(message.to_owned()));
+            Ending::Finished(Outcome::Result { body, is_error: true, summary })
+        }
+        Err(_) => failed_with(message),
+    }
+}
+
 /// The end of a request that failed here, in words.
 pub fn failed_with(message: &str) -> Ending {
     failed(RpcError::internal(message).to_payload(), message.to_owned())
@@ -109,9 +122,14 @@ fn first_text(content: &RawValue) -> Option<String> {
 
 /// A text of a server's, short enough for a status line: it is stored and sent again and again.
 pub fn short(text: String) -> String {
-    match text.char_indices().nth(300) {
+    cut(&text, 300)
+}
+
+/// The beginning of a text, up to so many characters.
+pub fn cut(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+        None => text.to_owned(),
     }
 }
 

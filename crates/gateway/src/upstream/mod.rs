@@ -3,6 +3,7 @@
 mod asking;
 mod catalog;
 mod checkpoint;
+mod checks;
 mod command;
 mod ending;
 mod hosted;
@@ -11,6 +12,7 @@ mod interest;
 mod listening;
 mod log_level;
 mod runner;
+mod schema;
 mod shelf;
 mod supervise;
 
@@ -19,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use serde_json::value::RawValue;
 use taskgate_client::session::{Lane, LaneDescription, Lanes, ServerDescription, Session};
 use taskgate_engine::{Report, Runner};
 use taskgate_wire::RpcError;
@@ -31,12 +32,12 @@ pub use asking::unanswered;
 pub use catalog::{Catalog, Hints, Known, declares, is_method_not_found};
 pub use checkpoint::{Checkpoint, NotSaved};
 pub use command::{
-    CommandRunner, CommandTool, Commands, Group, InputSchema, InvalidSchema, NoPattern, NoWord, Output,
-    Pattern, Stdin, Word, Yard,
+    CommandRunner, CommandTool, Commands, Group, NoPattern, NoWord, Output, Pattern, Stdin, Word, Yard,
 };
 pub use interest::Interest;
 pub use listening::keep_listening;
 pub use runner::{McpRunner, Request};
+pub use schema::{InvalidSchema, ToolSchema};
 
 /// One upstream server and its connection.
 pub struct Upstream {
@@ -88,15 +89,6 @@ const FIRST_START: Duration = Duration::from_secs(30);
 const USUAL_START: Duration = Duration::from_secs(1);
 
 impl Upstream {
-    /// Whether a call's arguments are such as its tool takes, as far as that is known here: of a command it is, and of a server
-    /// the server knows.
-    pub fn check_arguments(&self, arguments: Option<&RawValue>) -> Result<(), RpcError> {
-        let spec = self.spec();
-        let UpstreamKind::Command(tool) = &spec.kind else { return Ok(()) };
-        let accepted = tool.accept(arguments.map_or("{}", RawValue::get));
-        accepted.map(drop).map_err(RpcError::invalid_params)
-    }
-
     /// Connects in the background and keeps the connection up until the handle is dropped. `yard` is where commands run;
     /// without one the tool of a command is listed and cannot be called. What it
     /// says that belongs to no call goes to `changes`; what it has is said there too, when it is up, if `is_news`.

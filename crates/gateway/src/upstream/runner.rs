@@ -10,7 +10,7 @@ use taskgate_wire::{LogLevel, Params, RawObject, RpcError, hosted as wire, meta,
 use super::Upstream;
 use super::asking::Asking;
 use super::checkpoint::Ticket;
-use super::ending::{ended, failed, failed_with, message_of, progress_line};
+use super::ending::{ended, failed, failed_with, message_of, progress_line, refused};
 use super::hosted::{self, Begun, Handle, Line, Mark, Start, follow};
 
 /// A request to an upstream, as it is kept with its task.
@@ -37,6 +37,9 @@ pub struct Request {
     /// Whether the call must not be made again, should it be lost before the upstream has given a way back to it.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_once: bool,
+    /// Whether the call or its result are held against the tool's schemas.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_checked: bool,
     /// Whether the tool may put down how far it has come, if it is one in this program.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub may_save: bool,
@@ -53,6 +56,16 @@ impl Runner for McpRunner {
                 Ok(read) => read,
                 Err(error) => return failed_with(&format!("The stored request cannot be read: {error}")),
             };
+            let params = if request.is_checked { Params::parse(request.params.as_ref()).ok() } else { None };
+            let checked = params.as_ref().and_then(|params| params.tool().ok());
+            // What has begun was taken when it did. The upstream is not kept: it may be gone before its last call is.
+            if let (Some(tool), Some(params), Some(upstream)) = (&checked, &params, upstream.upgrade())
+                && mark.is_none()
+                && work.round.is_none()
+                && let Err(why) = upstream.check_arguments(tool, params.arguments())
+            {
+                return refused(&why);
+            }
             if mark.is_none() && request.is_once && work.is_taken_up && work.round.is_none() {
                 return interrupted();
             }
@@ -67,7 +80,7 @@ impl Runner for McpRunner {
                 Some(upstream) => upstream.session().await,
                 None => Err(RpcError::internal("The gateway is shutting down")),
             };
-            match (session, mark) {
+            let ending = match (session, mark) {
                 (Ok(session), Some(Mark::Task(handle))) => {
                     let heard = session.notifications();
                     let line = Line::back_to(&handle, session, &request);
@@ -92,6 +105,10 @@ impl Runner for McpRunner {
                     call(&upstream, &line, &request, work.round.as_ref(), ticket.as_ref(), &report).await
                 }
                 (Err(error), _) => failed(error.to_payload(), error.message),
+            };
+            match (checked, upstream.upgrade()) {
+                (Some(tool), Some(upstream)) => upstream.check_output(&tool, ending),
+                _ => ending,
             }
         })
     }

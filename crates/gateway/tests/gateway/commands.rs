@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use taskgate_gateway::{
-    BuildError, CommandTool, Commands, Gateway, GatewayBuilder, InputSchema, Launcher, UpstreamKind,
+    BuildError, CommandTool, Commands, Gateway, GatewayBuilder, Launcher, ToolSchema, UpstreamKind,
     UpstreamSpec,
 };
 
@@ -14,7 +14,7 @@ fn tool() -> CommandTool {
     let schema = json!({"type": "object", "properties": {"scene": {"type": "string"}}});
     CommandTool {
         description: Some("Renders a scene.".to_owned()),
-        input_schema: InputSchema::new(&schema).expect("a schema"),
+        input_schema: ToolSchema::new(&schema).expect("a schema"),
         ..CommandTool::new("render", ["true"])
     }
 }

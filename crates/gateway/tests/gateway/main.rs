@@ -10,6 +10,8 @@ mod bad_upstreams;
 mod batch;
 mod cancel;
 mod checkpoint;
+#[cfg(feature = "jsonschema")]
+mod checks;
 mod commands;
 mod eras;
 mod framing;

@@ -8,7 +8,7 @@ use super::{Surroundings, span_of};
 use crate::config::fields::Entry;
 use crate::config::limits::{self, DurationRange};
 use crate::config::raw::RawPolicy;
-use crate::policy::{TaskMode, ToolPolicy};
+use crate::policy::{CheckOutput, TaskMode, ToolPolicy};
 
 /// The longest text for a model, in bytes. It goes out with every task.
 const LONGEST_RESPONSE: usize = 4096;
@@ -71,7 +71,23 @@ pub(super) fn check(raw: &RawPolicy, inherited: &ToolPolicy, around: &Surroundin
     if let Some(response) = response {
         policy.immediate_response = Some(response).filter(|response| !response.trim().is_empty());
     }
+    if let Some(check) = &raw.check_arguments {
+        policy.check_arguments = *check.get_ref();
+    }
+    let words = r#""off", "warn", "error""#;
+    if let Some(check) = around.parsed(&raw.check_output, "check_output", words, parse_check_output) {
+        policy.check_output = check;
+    }
     policy
+}
+
+fn parse_check_output(word: &str) -> Result<CheckOutput, String> {
+    match word {
+        "off" => Ok(CheckOutput::Off),
+        "warn" => Ok(CheckOutput::Warn),
+        "error" => Ok(CheckOutput::Error),
+        _ => Err("is none of these words".to_owned()),
+    }
 }
 
 fn parse_idle_limit(text: &str) -> Result<Option<Duration>, String> {

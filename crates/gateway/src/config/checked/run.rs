@@ -12,7 +12,7 @@ use super::upstream::{LONGEST_TOOL, PROGRAM, check_process};
 use crate::config::fields::Entry;
 use crate::config::raw::{RawExit, RawRun, RawUpstream, RawWords};
 use crate::config::{format_size, limits};
-use crate::upstream::{CommandTool, Group, InputSchema, InvalidSchema, Output, Pattern, Stdin, Word};
+use crate::upstream::{CommandTool, Group, InvalidSchema, Output, Pattern, Stdin, ToolSchema, Word};
 
 /// Programs that read the word behind `-c` as a program.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ash"];
@@ -48,7 +48,7 @@ pub(super) fn check(
     });
     let line = run.command.as_ref().map(|words| line(words, run, around));
     let process = check_process(upstream, around);
-    let input_schema = schema(&run.input_schema, around);
+    let input_schema = schema("input_schema", &run.input_schema, around).unwrap_or_else(ToolSchema::any);
     refuse_what_is_for_servers(upstream, around);
     let default = CommandTool::new(tool.unwrap_or_default(), [""; 0]);
     let stdin = around.parsed(&run.stdin, "stdin", r#""arguments", "none""#, |word| match word {
@@ -77,6 +77,7 @@ pub(super) fn check(
         success: success(&run.success, around).unwrap_or(default.success),
         exit_codes: exit_codes(&run.exit_codes, around),
         progress,
+        output_schema: output_schema(run, output.unwrap_or_default(), around),
         output: output.unwrap_or_default(),
         output_limit: output_limit(&run.output_limit, max_result, around).unwrap_or(default.output_limit),
         stop_grace: stop_grace(&run.stop_grace, around).unwrap_or(default.stop_grace),
@@ -165,18 +166,29 @@ fn exit_codes(written: &Entry<Vec<RawExit>>, around: &Surroundings<'_>) -> BTree
     read.collect()
 }
 
-fn schema(written: &Entry<Map<String, Value>>, around: &Surroundings<'_>) -> InputSchema {
-    let Some(written) = written else { return InputSchema::any() };
-    InputSchema::new(&Value::Object(written.get_ref().clone())).unwrap_or_else(|wrong| {
+fn schema(key: &str, written: &Entry<Map<String, Value>>, around: &Surroundings<'_>) -> Option<ToolSchema> {
+    let written = written.as_ref()?;
+    let schema = ToolSchema::new(&Value::Object(written.get_ref().clone()));
+    let noted = schema.map_err(|wrong| {
         let help = match wrong {
             InvalidSchema::NotAnObject => {
-                "allowed: a JSON Schema with `type = \"object\"`, since arguments are an object"
+                "allowed: a JSON Schema with `type = \"object\"`, which all of them have"
             }
             InvalidSchema::Invalid(_) => "allowed: a JSON Schema of 2020-12, or of what its `$schema` says",
         };
-        around.problems.add_with_help(written.span(), format!("`input_schema` {wrong}"), help);
-        InputSchema::any()
-    })
+        around.problems.add_with_help(written.span(), format!("`{key}` {wrong}"), help);
+    });
+    noted.ok()
+}
+
+/// Only an object can be held against a schema.
+fn output_schema(run: &RawRun, output: Output, around: &Surroundings<'_>) -> Option<ToolSchema> {
+    let schema = schema("output_schema", &run.output_schema, around);
+    if let (Some(written), Output::Text) = (&run.output_schema, output) {
+        let what = "`output_schema` is for an object, and the command writes text";
+        around.problems.add_with_help(written.span(), what, "add `output = \"json\"`, if it does write one");
+    }
+    schema
 }
 
 /// A result holds stdout twice, as text and structured, and stderr beside it. One that is too long would fail its task after

@@ -21,6 +21,7 @@ pub(in crate::config) const RUN: Section = Section {
         "exit_codes",
         "progress",
         "output",
+        "output_schema",
         "output_limit",
         "stop_grace",
     ],
@@ -38,6 +39,7 @@ pub(in crate::config) struct RawRun {
     pub(in crate::config) exit_codes: Entry<Vec<RawExit>>,
     pub(in crate::config) progress: Entry<String>,
     pub(in crate::config) output: Entry<String>,
+    pub(in crate::config) output_schema: Entry<Map<String, Value>>,
     pub(in crate::config) output_limit: Entry<String>,
     pub(in crate::config) stop_grace: Entry<String>,
     /// Keys that are there, even if their values could not be read.
@@ -70,6 +72,7 @@ impl<'a, 'i> FromValue<'a, 'i> for RawRun {
             exit_codes: fields.get("exit_codes"),
             progress: fields.get("progress"),
             output: fields.get("output"),
+            output_schema: fields.get("output_schema"),
             output_limit: fields.get("output_limit"),
             stop_grace: fields.get("stop_grace"),
             written: table.keys().map(|key| key.get_ref().to_string()).collect(),

@@ -4,7 +4,6 @@ mod handover;
 mod outcome;
 mod pattern;
 mod runner;
-mod schema;
 mod server;
 mod words;
 mod yard;
@@ -14,9 +13,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::ToolSchema;
 pub use pattern::{NoPattern, Pattern};
+
 pub use runner::CommandRunner;
-pub use schema::{InputSchema, InvalidSchema};
 pub use server::serve;
 pub use words::{Group, NoWord, Word};
 pub use yard::{Commands, Yard};
@@ -29,7 +29,7 @@ pub struct CommandTool {
     /// What it does, for whoever chooses among tools.
     pub description: Option<String>,
     /// What arguments it takes. A call with others is refused before anything is started.
-    pub input_schema: InputSchema,
+    pub input_schema: ToolSchema,
     /// The program, looked up in `PATH`, and its arguments, with places for those of the call. No shell is involved. The
     /// first word is the program.
     pub line: Vec<Group>,
@@ -49,6 +49,8 @@ pub struct CommandTool {
     pub progress: Option<Pattern>,
     /// What it writes on stdout.
     pub output: Output,
+    /// What the object holds that it writes on stdout. A result with another one is an error.
+    pub output_schema: Option<ToolSchema>,
     /// How much of each of stdout and stderr is kept, in bytes. Of more, the beginning and the end are.
     pub output_limit: usize,
     /// How long its processes have between SIGTERM and SIGKILL when it is stopped.
@@ -86,7 +88,7 @@ impl CommandTool {
         CommandTool {
             tool: tool.into(),
             description: None,
-            input_schema: InputSchema::any(),
+            input_schema: ToolSchema::any(),
             line: argv.into_iter().map(|word| vec![Word::literal(word)]).collect(),
             stdin: Stdin::Arguments,
             env: Vec::new(),
@@ -96,6 +98,7 @@ impl CommandTool {
             exit_codes: BTreeMap::new(),
             progress: None,
             output: Output::Text,
+            output_schema: None,
             output_limit: OUTPUT_LIMIT,
             stop_grace: STOP_GRACE,
         }
@@ -136,6 +139,7 @@ impl fmt::Debug for CommandTool {
             .field("exit_codes", &self.exit_codes)
             .field("progress", &self.progress)
             .field("output", &self.output)
+            .field("output_schema", &self.output_schema)
             .field("output_limit", &self.output_limit)
             .field("stop_grace", &self.stop_grace)
             .finish()

@@ -7,6 +7,7 @@ use taskgate_task::{Outcome, Payload};
 use taskgate_wire::RpcError;
 
 use super::{CommandTool, Output};
+use crate::upstream::ending::cut;
 
 /// The longest summary, in characters: it is a status line.
 const LONGEST_SUMMARY: usize = 300;
@@ -37,15 +38,6 @@ pub fn interrupted(why: Interruption, written: &Written) -> Ending {
     match why {
         Interruption::Reboot => failed("The work was interrupted: the machine was restarted.", written),
         Interruption::Killed => failed("The work was interrupted: its supervisor was killed.", written),
-    }
-}
-
-/// A call with arguments that its command does not take: a result, so that a model can read it and do better (SEP-1303).
-pub fn refused(message: &str) -> Ending {
-    let body = json!({ "content": [{ "type": "text", "text": message }], "isError": true });
-    match Payload::from_value(&body) {
-        Ok(body) => Ending::Finished(Outcome::Result { body, is_error: true, summary: Some(short(message)) }),
-        Err(_) => lost(message),
     }
 }
 
@@ -98,7 +90,7 @@ fn result(tool: &CommandTool, exit: Option<Exit>, written: &Written) -> Outcome 
             summary = Some(short(meaning));
         }
         if tool.output == Output::Json {
-            match object(&stdout, written.stdout.is_cut()) {
+            match object(tool, &stdout, written.stdout.is_cut()) {
                 Ok(object) => structured = object,
                 Err(why) => {
                     is_error = true;
@@ -120,9 +112,17 @@ fn result(tool: &CommandTool, exit: Option<Exit>, written: &Written) -> Outcome 
 }
 
 /// What a command has written that writes a JSON object.
-fn object(stdout: &str, is_cut: bool) -> Result<Value, String> {
+fn object(tool: &CommandTool, stdout: &str, is_cut: bool) -> Result<Value, String> {
     let why = match serde_json::from_str(stdout) {
-        Ok(object @ Value::Object(_)) if !is_cut => return Ok(object),
+        Ok(object @ Value::Object(_)) if !is_cut => {
+            let checked = tool.output_schema.as_ref().map_or(Ok(()), |schema| schema.check(stdout));
+            return match checked {
+                Ok(()) => Ok(object),
+                Err(why) => Err(short(&format!(
+                    "What the command has written is not as its output_schema says: {why}"
+                ))),
+            };
+        }
         _ if is_cut => "it is longer than output_limit".to_owned(),
         Ok(_) => "it is no object".to_owned(),
         Err(error) => error.to_string(),
@@ -144,14 +144,6 @@ fn structured(exit: Option<Exit>, written: &Written) -> Value {
 
 fn short(text: &str) -> String {
     cut(text, LONGEST_SUMMARY)
-}
-
-/// The beginning of a text, up to so many characters.
-pub fn cut(text: &str, longest: usize) -> String {
-    match text.char_indices().nth(longest) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 /// The end of a text: of what a program says last, most is about why it ended.

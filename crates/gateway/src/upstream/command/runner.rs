@@ -17,6 +17,7 @@ use super::{CommandTool, Stdin};
 use crate::policy::ToolPolicy;
 use crate::random::random;
 use crate::upstream::Request;
+use crate::upstream::ending::refused;
 
 /// Beyond the run limit, which is the engine's to enforce: the supervisor only does while there is no gateway.
 const BEYOND: Duration = Duration::from_secs(1);
@@ -132,7 +133,7 @@ impl Inner {
     /// yet.
     fn accept(&self, work: &Work) -> Result<Call, Ending> {
         let given = arguments(work).map_err(|why| outcome::lost(&why))?;
-        let argv = self.tool.accept(&given).map_err(|why| outcome::refused(&why))?;
+        let argv = self.tool.accept(&given).map_err(|why| refused(&why))?;
         let stdin = match self.tool.stdin {
             Stdin::Arguments => given,
             Stdin::Nothing => String::new(),

@@ -39,6 +39,9 @@ pub fn serve(tool: &CommandTool) -> Link {
 fn definition(tool: &CommandTool) -> Value {
     let schema: Value = serde_json::from_str(tool.input_schema.as_payload().as_str()).unwrap_or_default();
     let mut definition = json!({ "name": tool.tool, "inputSchema": schema });
+    if let Some(schema) = &tool.output_schema {
+        definition["outputSchema"] = serde_json::from_str(schema.as_payload().as_str()).unwrap_or_default();
+    }
     if let Some(description) = &tool.description {
         definition["description"] = description.as_str().into();
     }

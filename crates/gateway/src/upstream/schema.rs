@@ -1,16 +1,16 @@
-//! What arguments a command takes, and whether those of a call are such.
+//! What arguments a tool takes or what its results hold, and whether those of a call are such.
 
 use std::fmt;
 
 use serde_json::Value;
 use taskgate_task::Payload;
 
-/// The JSON Schema of a command's arguments, compiled once.
+/// The JSON Schema of a tool's arguments or results, compiled once.
 ///
 /// With the feature `jsonschema` a call's arguments are held against it before anything is started. Without it callers are
 /// told of the schema, and the command itself sees to what it is given.
 #[derive(Clone)]
-pub struct InputSchema {
+pub struct ToolSchema {
     written: Payload,
     #[cfg(feature = "jsonschema")]
     compiled: Option<std::sync::Arc<jsonschema::Validator>>,
@@ -27,11 +27,11 @@ pub enum InvalidSchema {
     Invalid(String),
 }
 
-impl InputSchema {
+impl ToolSchema {
     /// Any arguments.
-    pub fn any() -> InputSchema {
+    pub fn any() -> ToolSchema {
         let written = Payload::from_value(&serde_json::json!({ "type": "object" }));
-        InputSchema {
+        ToolSchema {
             written: written.unwrap_or_else(|_| Payload::null()),
             #[cfg(feature = "jsonschema")]
             compiled: None,
@@ -43,13 +43,13 @@ impl InputSchema {
     /// # Errors
     ///
     /// If it is not one, or is not one of an object.
-    pub fn new(schema: &Value) -> Result<InputSchema, InvalidSchema> {
+    pub fn new(schema: &Value) -> Result<ToolSchema, InvalidSchema> {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err(InvalidSchema::NotAnObject);
         }
         let written =
             Payload::from_value(schema).map_err(|error| InvalidSchema::Invalid(error.to_string()))?;
-        Ok(InputSchema {
+        Ok(ToolSchema {
             written,
             #[cfg(feature = "jsonschema")]
             compiled: Some(std::sync::Arc::new(checked::compile(schema)?)),
@@ -81,13 +81,13 @@ impl InputSchema {
     }
 }
 
-impl PartialEq for InputSchema {
-    fn eq(&self, other: &InputSchema) -> bool {
+impl PartialEq for ToolSchema {
+    fn eq(&self, other: &ToolSchema) -> bool {
         self.written == other.written
     }
 }
 
-impl fmt::Debug for InputSchema {
+impl fmt::Debug for ToolSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.written.as_str())
     }
@@ -129,7 +129,7 @@ mod checked {
         let mut faults = compiled.iter_errors(arguments).map(|error| {
             let (place, what) = (error.instance_path().as_str(), error.masked());
             let fault = if place.is_empty() { what.to_string() } else { format!("{place}: {what}") };
-            super::super::outcome::cut(&fault, LONGEST_FAULT)
+            super::super::ending::cut(&fault, LONGEST_FAULT)
         });
         let mut told: Vec<String> = faults.by_ref().take(MOST_FAULTS).collect();
         if told.is_empty() {
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    fn schema() -> InputSchema {
+    fn schema() -> ToolSchema {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -160,7 +160,7 @@ mod tests {
             "additionalProperties": false,
             "$defs": { "word": { "enum": ["a", "b"] } },
         });
-        InputSchema::new(&schema).expect("a schema")
+        ToolSchema::new(&schema).expect("a schema")
     }
 
     /// CASE 6: a model can mend its call, since it hears which argument is wrong and why.
@@ -188,12 +188,12 @@ mod tests {
 
     #[test]
     fn any_arguments_are_any() {
-        assert_eq!(InputSchema::any().check(r#"{"a": [1]}"#), Ok(()));
+        assert_eq!(ToolSchema::any().check(r#"{"a": [1]}"#), Ok(()));
     }
 
     #[test]
     fn a_schema_is_refused_with_the_place_and_nothing_is_fetched() {
-        let invalid = |schema: Value| InputSchema::new(&schema).expect_err("is refused").to_string();
+        let invalid = |schema: Value| ToolSchema::new(&schema).expect_err("is refused").to_string();
         assert_eq!(invalid(json!({ "type": "string" })), "is not of an object");
         let text = invalid(json!({ "type": "object", "properties": { "a": { "minLength": -1 } } }));
         assert!(text.contains("at /properties/a/minLength: -1"), "{text}");
@@ -208,6 +208,6 @@ mod tests {
         let schema = json!({
             "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "required": ["a"],
         });
-        assert!(InputSchema::new(&schema).expect("a schema").check("{}").is_err());
+        assert!(ToolSchema::new(&schema).expect("a schema").check("{}").is_err());
     }
 }
