@@ -51,7 +51,8 @@ pub struct Serve {
     /// The address to listen on, instead of the configured one.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Where tasks are kept, instead of the configured place: a path, sqlite:PATH, postgres://… or memory.
+    /// Where tasks are kept, instead of the configured place: a path, sqlite:PATH, postgres://… or memory. Where nobody says it, a
+    /// file in the user's state directory.
     // A URL may hold a password, which others on the machine could read off the command line.
     #[arg(long, value_name = "PLACE", value_parser = store_place, env = "TASKGATE_STORE", hide_env_values = true)]
     pub store: Option<StorePlace>,
@@ -64,14 +65,14 @@ pub struct Serve {
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "taskgate wrap [OPTIONS] -- CMD [ARGS]...")]
 pub struct Wrap {
-    /// Where tasks are kept: a path, sqlite:PATH or memory. By default a file for this very command in the user's
+    /// Where tasks are kept: a path, sqlite:PATH, postgres://… or memory. By default a file for this very command in the user's
     /// state directory. If another wrap keeps the file for longer than two seconds, one with a number in its name is used.
     #[arg(long, value_name = "PLACE", value_parser = store_place)]
     pub store: Option<StorePlace>,
     /// When a call becomes a task: auto (when it takes long), always or never.
     #[arg(long, value_name = "MODE", default_value = "auto", value_parser = task_mode)]
     pub tasks: TaskMode,
-    /// With auto: how long a call may take before it becomes a task.
+    /// With auto: how long a call may take before it becomes a task; 2s if not given.
     #[arg(long, value_name = "TIME", value_parser = inline_for)]
     pub inline_for: Option<Duration>,
     /// A name for the server: in logs, in stored tasks and for its file. Keep it, as stored tasks refer to it.
@@ -90,9 +91,12 @@ pub struct Wrap {
 pub struct Check {
     /// The configuration file.
     pub file: PathBuf,
-    /// Print the file with every default filled in, and the values of variables hidden.
+    /// Print the file with every default filled in, and the values of variables and passwords hidden.
     #[arg(long)]
     pub print: bool,
+    /// Where tasks are to be kept, instead of the configured place, as for `serve`.
+    #[arg(long, value_name = "PLACE", value_parser = store_place, env = "TASKGATE_STORE", hide_env_values = true)]
+    pub store: Option<StorePlace>,
 }
 
 /// `taskgate store`.

@@ -114,7 +114,7 @@ async fn connect(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
 
 /// What to tell the user of a store that cannot be used.
 pub fn unavailable(error: StoreError) -> Failure {
-    let help = if is_locked(&error) { "; choose another file with --store, or end that process" } else { "" };
+    let help = if is_locked(&error) { "; end that process, or choose another file with --store" } else { "" };
     Failure::new(ExitCode::StoreUnavailable, format!("{error}{help}"))
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use taskgate_proof::modern::Modern;
+use taskgate_proof::postgres::Postgres;
 use taskgate_proof::program::{Program, nothing_left_of, pid_with, processes_with, signal};
 use taskgate_proof::session::Session;
 use taskgate_proof::{programs, wait};
@@ -308,6 +309,40 @@ fn a_restart_of_the_machine_interrupts_the_task() {
     assert_eq!(line(&ended), "The work was interrupted: the machine was restarted.");
     scene.is_over();
     gateway.terminate();
+}
+
+/// CASE 4: on a Postgres whose nodes are on several machines, here told apart by their state directories. The node of the machine finds its
+/// command when it comes back, although another one has looked after the task meanwhile and cannot get at it.
+#[test]
+fn a_command_is_found_by_the_node_of_its_machine() {
+    let scene = Scene::of(SCRIPT, "");
+    let text = fs::read_to_string(scene.path("taskgate.toml")).expect("the configuration");
+    fs::write(scene.path("taskgate.toml"), format!("lease = \"1s\"\n{text}"))
+        .expect("the folder can be written");
+    let database = Postgres::shared().database();
+    let serve = |machine: &str| {
+        let mut command = Command::new(programs::taskgate());
+        command.args(["serve", "--config", "taskgate.toml"]).current_dir(scene.0.path());
+        command.env("TASKGATE_STORE", &database).env("XDG_STATE_HOME", scene.path(machine));
+        Program::serve(command)
+    };
+    let (home, address) = serve("home");
+    let task =
+        Modern::new(address).create("render", json!({ "scene": "sea; echo $HOME" })).expect("a handle");
+    scene.wait_for("ready");
+    home.kill();
+    let (other, address) = serve("other");
+    let mut client = Modern::new(address);
+    wait::until("its line", || line(&client.get(&task)).contains("at another node").then_some(()));
+    scene.let_it_end();
+    let (home, _) = serve("home");
+    // The other node has put the task back for half a minute.
+    wait::until_within(Duration::from_secs(60), "its result", || {
+        (client.get(&task)["status"] == "completed").then_some(())
+    });
+    scene.completes(address, &task);
+    other.terminate();
+    home.terminate();
 }
 
 /// A call that was no task yet has left nobody a handle: the next gateway stops its command.

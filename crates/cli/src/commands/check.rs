@@ -1,6 +1,6 @@
 //! `taskgate check`: is this configuration valid, and what does it say?
 
-use taskgate_gateway::{Config, TaskMode, UpstreamConfig, UpstreamServer, format_duration};
+use taskgate_gateway::{Config, StorePlace, TaskMode, UpstreamConfig, UpstreamServer, format_duration};
 
 use crate::args::Check;
 use crate::exit_code::{ExitCode, Failure};
@@ -8,8 +8,11 @@ use crate::store;
 
 /// Prints a summary, or the whole configuration, or fails with every problem.
 pub fn run(check: &Check) -> Result<(), Failure> {
-    let config = Config::load(&check.file)
+    let mut config = Config::load(&check.file)
         .map_err(|errors| Failure::new(ExitCode::Invalid, format!("not valid\n\n{errors}")))?;
+    // What `serve` would use, which may not be what the file says.
+    config.store = check.store.clone().or(config.store);
+    super::serve::has_place_for_commands(&config, config.store.as_ref().unwrap_or(&ELSEWHERE))?;
     if check.print {
         print!("{}", config.to_toml());
     } else {
@@ -18,6 +21,9 @@ pub fn run(check: &Check) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+/// The default is a file, wherever it is.
+const ELSEWHERE: StorePlace = StorePlace::Sqlite(std::path::PathBuf::new());
 
 fn summary(config: &Config) -> String {
     let callers = if config.settings.single_user { "a single user" } else { "anonymous callers" };
@@ -59,4 +65,26 @@ fn describe(upstream: &UpstreamConfig) -> String {
         count => format!(", {count} tools have their own settings"),
     };
     format!("{} {server}, {tasks}{own}", upstream.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMAND: &str = "[[upstream]]\nname = \"jobs\"\nrun = { tool = \"t\", command = [\"true\"] }\n";
+
+    /// What the command line, or `TASKGATE_STORE`, puts over the file is looked at as `serve` would.
+    #[test]
+    fn the_store_that_would_be_served_is_the_one_that_is_checked() {
+        let directory = tempfile::tempdir().expect("directory");
+        let file = directory.path().join("taskgate.toml");
+        std::fs::write(&file, COMMAND).expect("write");
+        let with = |store| run(&Check { file: file.clone(), print: false, store });
+        assert_eq!(with(None), Ok(()));
+        let database = taskgate_gateway::parse_store_place("postgres://me:pw@db/x").expect("a place");
+        assert_eq!(with(Some(database.clone())), Ok(()));
+        assert_eq!(with(Some(StorePlace::Memory)).expect_err("is refused").code, ExitCode::Invalid);
+        let config = Config { store: Some(database), ..Config::load(&file).expect("valid") };
+        assert!(summary(&config).contains("keeps tasks in  postgres://me@db/x\n"), "{}", summary(&config));
+    }
 }

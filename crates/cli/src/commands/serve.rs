@@ -91,7 +91,7 @@ fn configure(args: &Serve) -> Result<Config, Failure> {
 }
 
 /// The configuration is checked for it, too, but the command line may say otherwise.
-fn has_place_for_commands(config: &Config, place: &StorePlace) -> Result<(), Failure> {
+pub(super) fn has_place_for_commands(config: &Config, place: &StorePlace) -> Result<(), Failure> {
     let command = config.upstreams.iter().find(|upstream| matches!(upstream.server, UpstreamServer::Run(_)));
     match (command, place) {
         (Some(upstream), StorePlace::Memory) => Err(Failure::new(

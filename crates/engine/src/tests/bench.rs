@@ -42,6 +42,8 @@ struct Script {
     /// The work that was stopped where it went on.
     stops: Mutex<Vec<Work>>,
     refuses_to_stop: Mutex<usize>,
+    /// Why work that was begun before cannot be got at, if it cannot.
+    out_of_reach: Mutex<Option<String>>,
 }
 
 struct Stopped(Option<Arc<AtomicUsize>>);
@@ -72,6 +74,12 @@ impl Runner for Script {
             stopped.defuse();
             ending
         })
+    }
+
+    fn reach(&self, work: &Work) -> Result<(), String> {
+        // Lists spare what can be long, and where the work is cannot be told without it.
+        let is_known = work.checkpoint.as_ref().is_some_and(|put_down| put_down.as_str() != "null");
+        self.out_of_reach.lock().clone().filter(|_| is_known).map_or(Ok(()), Err)
     }
 
     fn stop(&self, work: Work) -> BoxFuture<'static, Result<(), NotStopped>> {
@@ -243,6 +251,7 @@ impl Bench {
             stopped: Arc::default(),
             stops: Mutex::default(),
             refuses_to_stop: Mutex::default(),
+            out_of_reach: Mutex::default(),
         });
         let clock = Arc::new(TokioClock(Instant::now()));
         let engine = engine(&store, &script, &clock);
@@ -275,6 +284,11 @@ impl Bench {
     /// The next attempts to stop work fail.
     pub fn refuse_to_stop(&self, times: usize) {
         *self.script.refuses_to_stop.lock() = times;
+    }
+
+    /// What was begun before cannot be got at from here.
+    pub fn is_out_of_reach(&self, why: &str) {
+        *self.script.out_of_reach.lock() = Some(why.to_owned());
     }
 
     pub fn launch(&self) -> Launch {

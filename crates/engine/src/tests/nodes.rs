@@ -215,6 +215,39 @@ async fn work_waits_for_a_node_that_knows_its_runner() {
     assert_eq!(b.get(&task).await.failure, Some(Failure::NoRunner));
 }
 
+/// CASE 4: what goes on at one machine is left to the node there, whenever it comes, and is not taken from it by one that cannot get at
+/// it. So is the stopping of what has ended.
+#[tokio::test(start_paused = true)]
+async fn work_out_of_reach_is_left_to_a_node_that_can_get_at_it() {
+    let [mut a, b] = nodes().await;
+    let external = |bench: &Bench| Launch { class: WorkClass::External, ..bench.launch() };
+    let (running, run) = a.task(external(&a)).await;
+    run.report.checkpoint(json("1")).await.expect("kept");
+    let (cancelled, run) = a.task(external(&a)).await;
+    run.report.checkpoint(json("2")).await.expect("kept");
+    b.is_out_of_reach("at another place");
+    kill(&a);
+    b.engine.cancel(&cancelled.owner, cancelled.id).await.expect("cancelled");
+    sleep(Duration::from_secs(600)).await;
+    let waits = b.get(&running).await;
+    assert_eq!((waits.status, waits.status_message.as_deref()), (Status::Working, Some("at another place")));
+    let events = event_words(&b, running.id).await.len();
+    assert!((4..50).contains(&events), "{events} events in ten minutes");
+    let mut back = b.another();
+    back.engine.rescue().await.expect("joined");
+    back.engine.start_upkeep();
+    let since = Instant::now();
+    assert_eq!(back.run().await.work.checkpoint, Some(json("1")));
+    sleep(Duration::from_secs(40)).await;
+    assert_eq!(
+        back.stops().iter().map(|work| work.checkpoint.clone()).collect::<Vec<_>>(),
+        [Some(json("2"))]
+    );
+    assert!(since.elapsed() < Duration::from_secs(100));
+    assert_eq!(b.get(&cancelled).await.carrier, Carrier::Nobody);
+    assert!(b.stops().is_empty());
+}
+
 /// Many orphans, several heirs: each is begun exactly once.
 #[tokio::test(start_paused = true)]
 async fn heirs_share_what_is_left_without_doing_anything_twice() {

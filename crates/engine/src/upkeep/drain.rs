@@ -17,7 +17,12 @@ impl Engine {
     pub async fn drain(&self, grace: Duration) {
         self.0.draining.store(true, Ordering::Relaxed);
         if tokio::time::timeout(grace, self.0.executor.quiet()).await.is_err() {
-            let handed_over = self.0.executor.ids().into_iter().map(|(id, fence)| async move {
+            let left = self.0.executor.ids();
+            tracing::info!(
+                tasks = left.len(),
+                "the grace is over: handing over what still runs, as its class says"
+            );
+            let handed_over = left.into_iter().map(|(id, fence)| async move {
                 if let Err(error) = self.lose(id, fence, Loss::ShutDown).await {
                     tracing::warn!(task = ?id, %error, "could not hand over a task; it is taken over later");
                 }

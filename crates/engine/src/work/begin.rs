@@ -9,6 +9,10 @@ use crate::{Engine, EngineError, StoreError};
 /// How long a node of a shared store leaves work to others whose runner it does not have: in a rolling upgrade not all
 /// nodes have the same configuration.
 const OTHERS_FIRST: Duration = Duration::from_secs(60);
+/// How long a node leaves work to others that it cannot get at itself.
+const IN_REACH_FIRST: Duration = Duration::from_secs(5);
+/// The pause after all who had that time were out of reach.
+const OUT_OF_REACH: Duration = Duration::from_secs(30);
 /// The pause after work could not be stopped.
 const STOP_AGAIN: Duration = Duration::from_secs(2);
 
@@ -48,6 +52,14 @@ impl Engine {
     async fn try_begin(&self, task: &Task, runner: &dyn Runner) -> Result<(), StoreError> {
         // Read first, so that nothing can fail between the beginning and the run.
         let work = self.work_of(task).await?;
+        // There can be another machine only where there can be another node.
+        if self.0.is_shared && task.checkpoint.is_some() {
+            // Lists leave it out.
+            let checkpoint = self.0.store.get(task.id).await?.ok_or(StoreError::NotFound)?.checkpoint;
+            if let Err(message) = runner.reach(&Work { checkpoint, ..work.clone() }) {
+                return self.out_of_reach(task, message).await;
+            }
+        }
         let change = self.0.store.apply(task.id, Step::Begin { node: self.node() }, self.now()).await?;
         let begun = change.task;
         if begun.status.is_terminal() {
@@ -65,6 +77,22 @@ impl Engine {
         let run = runner.run(work, report.clone());
         self.carry(begun.id, begun.fence, begun.lifetime, run, report).keep();
         Ok(())
+    }
+
+    /// Leaves work to a node that can get at it. If none takes it up for some time, whoever looks at the task is told why. It is put back
+    /// for longer than the others need to come first, so that it is in nobody's way.
+    async fn out_of_reach(&self, task: &Task, message: String) -> Result<(), StoreError> {
+        if self.ready_for(task) < IN_REACH_FIRST {
+            return Ok(());
+        }
+        let begun = self.0.store.apply(task.id, Step::Begin { node: self.node() }, self.now()).await?.task;
+        let back = Step::PutBack { fence: begun.fence, pause: OUT_OF_REACH, message };
+        self.0.store.apply(task.id, back, self.now()).await.map(drop)
+    }
+
+    /// How long the task has been there to be begun.
+    fn ready_for(&self, task: &Task) -> Duration {
+        task.carrier.ready_at().map(|at| self.now().since(at)).unwrap_or_default()
     }
 
     async fn work_of(&self, task: &Task) -> Result<Work, StoreError> {
@@ -105,8 +133,7 @@ impl Engine {
 
     /// No runner of that name is here. Whether there will be one elsewhere, time tells.
     async fn without_runner(&self, task: Task) {
-        let waited = task.carrier.ready_at().map(|at| self.now().since(at)).unwrap_or_default();
-        if self.0.is_shared && waited < OTHERS_FIRST {
+        if self.0.is_shared && self.ready_for(&task) < OTHERS_FIRST {
             return;
         }
         if task.status.is_terminal() {

@@ -14,6 +14,17 @@ pub trait Runner: Send + Sync + 'static {
     /// be dropped because this process ends; then it is [`Runner::stop`] that stops the work.
     fn run(&self, work: Work, report: Report) -> BoxFuture<'static, Ending>;
 
+    /// Whether this process can get at work that was begun before. What goes on at one machine may be out of reach of another; it is
+    /// left to a node that can get at it.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for people.
+    fn reach(&self, work: &Work) -> Result<(), String> {
+        let _ = work;
+        Ok(())
+    }
+
     /// Stops work that has made a checkpoint and that nobody is running any more; its task has ended. It may be called
     /// again for work that is stopped already, by another process too.
     ///

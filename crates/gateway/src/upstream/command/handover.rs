@@ -1,7 +1,7 @@
 //! What a command's run puts down so that another run can take it up.
 
 use serde::{Deserialize, Serialize};
-use taskgate_engine::Work;
+use taskgate_engine::{Clock, SystemClock, Work};
 use taskgate_task::{InvalidPayload, Payload};
 
 /// Where a command is.
@@ -11,6 +11,10 @@ pub struct Whereabouts {
     pub yard: String,
     /// The attempt's name in it.
     pub attempt: String,
+    /// From when on it is over, whatever became of everybody, in milliseconds since the Unix epoch: its supervisor ends it at its
+    /// deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_ms: Option<i64>,
 }
 
 impl Whereabouts {
@@ -19,6 +23,11 @@ impl Whereabouts {
         let read = |state: &Payload| serde_json::from_str(state.as_str());
         let whereabouts = work.checkpoint.as_ref().map(read).transpose();
         whereabouts.map_err(|error| format!("Where the command is cannot be read: {error}"))
+    }
+
+    /// Whether it is over by now, wherever it was.
+    pub fn is_over(&self) -> bool {
+        self.over_ms.is_some_and(|over| SystemClock.now().as_millis() > over)
     }
 
     pub fn to_payload(&self) -> Result<Payload, InvalidPayload> {

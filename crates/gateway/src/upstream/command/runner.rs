@@ -5,8 +5,8 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use taskgate_detached::{Attempt, DetachedError, Environment, Seen, Spec, State, Supervisor};
-use taskgate_engine::{Ending, NotStopped, Report, Runner, Work};
-use taskgate_task::Payload;
+use taskgate_engine::{Clock, Ending, NotStopped, Report, Runner, SystemClock, Work};
+use taskgate_task::{Payload, Timestamp};
 use tokio::time::Instant;
 
 use super::handover::Whereabouts;
@@ -28,8 +28,8 @@ const LATER_LOOK: Duration = Duration::from_millis(100);
 const LOOK_AT_OUTPUT: Duration = Duration::from_millis(250);
 /// How long to wait beyond its grace for the end of a command that is stopped, before it is tried again.
 const STOPPING: Duration = Duration::from_secs(10);
-/// The pause before work is taken up again that is at another node.
-const NOT_HERE: Duration = Duration::from_secs(5);
+/// How long after its deadline a command is surely over: its grace is ten minutes at most, and clocks differ.
+const SURELY: Duration = Duration::from_secs(20 * 60);
 /// The pause after the state could not be read, for want of descriptors for example.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
@@ -79,6 +79,15 @@ impl Runner for CommandRunner {
         })
     }
 
+    fn reach(&self, work: &Work) -> Result<(), String> {
+        match Whereabouts::of(work) {
+            Ok(Some(whereabouts)) if !self.0.yard.is_home_of(&whereabouts) && !whereabouts.is_over() => {
+                Err("The command runs at another node, which is not there at the moment.".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn stop(&self, work: Work) -> BoxFuture<'static, Result<(), NotStopped>> {
         let inner = self.0.clone();
         Box::pin(async move {
@@ -92,6 +101,9 @@ impl Runner for CommandRunner {
                 }
             };
             if !inner.yard.is_home_of(&whereabouts) {
+                if whereabouts.is_over() {
+                    return Ok(());
+                }
                 return Err(NotStopped("the command runs at another node".to_owned()));
             }
             let mut hold = inner.yard.hold(whereabouts.attempt);
@@ -121,8 +133,9 @@ impl Inner {
             return Ok((self.yard.hold(name), true));
         };
         if !self.yard.is_home_of(&whereabouts) {
-            let message = "The command runs at another node, which is not there at the moment.".to_owned();
-            return Err(Ending::PutBack { pause: NOT_HERE, message });
+            return Err(lost(
+                "The work was interrupted: it was at another node, which did not come back.".to_owned(),
+            ));
         }
         let mut hold = self.yard.hold(whereabouts.attempt);
         hold.may_be_let_go();
@@ -144,16 +157,21 @@ impl Inner {
     /// Makes the attempt and puts down where it is, before anything can run.
     async fn make(&self, call: Call, hold: &mut Hold, report: &Report) -> Result<Attempt, String> {
         let Call { argv, stdin } = call;
+        let deadline = self.deadline();
         let spec = Spec {
             argv,
             cwd: self.tool.cwd.clone(),
-            deadline_ms: Some(self.deadline()),
+            deadline_ms: Some(deadline.as_millis()),
             grace_ms: u64::try_from(self.tool.stop_grace.as_millis()).unwrap_or(u64::MAX),
             output_limit: u64::try_from(self.tool.output_limit).unwrap_or(u64::MAX),
         };
         let (yard, name) = (self.yard.clone(), hold.name().to_owned());
         let made = blocking(move || Attempt::create(yard.work(), &name, spec, stdin.as_bytes())).await?;
-        let whereabouts = Whereabouts { yard: self.yard.id().to_owned(), attempt: hold.name().to_owned() };
+        let whereabouts = Whereabouts {
+            yard: self.yard.id().to_owned(),
+            attempt: hold.name().to_owned(),
+            over_ms: Some(deadline.after(SURELY).as_millis()),
+        };
         let state = whereabouts.to_payload().map_err(|error| error.to_string())?;
         report.checkpoint(state).await.map_err(|error| error.to_string())?;
         hold.may_be_let_go();
@@ -170,13 +188,12 @@ impl Inner {
         })
     }
 
-    /// When the command is stopped though there is no gateway, in milliseconds since the Unix epoch. Later than the
-    /// engine would do it: a call that becomes a task has its run limit from then on.
-    fn deadline(&self) -> i64 {
-        use taskgate_engine::{Clock, SystemClock};
+    /// When the command is stopped though there is no gateway. Later than the engine would do it: a call that becomes a task
+    /// has its run limit from then on.
+    fn deadline(&self) -> Timestamp {
         let limit =
             self.policy.lifetime.run_limit.saturating_add(self.policy.inline_for).saturating_add(BEYOND);
-        SystemClock.now().after(limit).as_millis()
+        SystemClock.now().after(limit)
     }
 
     /// Sees the attempt to its end, and begins it if nobody has.
