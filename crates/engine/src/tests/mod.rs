@@ -4,6 +4,7 @@ mod bench;
 mod checkpoint;
 mod interleavings;
 mod nodes;
+mod races;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use super::bench::{Bench, Moody, asked, json, question, result, settle};
 use crate::{EngineError, Launch, MemoryStore, Store};
 
 /// Nodes that live.
-async fn nodes<const N: usize>() -> [Bench; N] {
+pub async fn nodes<const N: usize>() -> [Bench; N] {
     let first = Bench::over(Moody::over(MemoryStore::shared()));
     let mut nodes = vec![first];
     for _ in 1..N {
@@ -26,11 +26,11 @@ async fn nodes<const N: usize>() -> [Bench; N] {
 }
 
 /// As a process dies: nothing of it gets to the store any more.
-fn kill(node: &Bench) {
+pub fn kill(node: &Bench) {
     node.store.away.store(true, Ordering::SeqCst);
 }
 
-fn repeatable(bench: &Bench) -> Launch {
+pub fn repeatable(bench: &Bench) -> Launch {
     Launch { class: WorkClass::Repeatable, ..bench.launch() }
 }
 

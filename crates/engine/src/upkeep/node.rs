@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
+use super::signs::Signs;
 use crate::store::Node;
 use crate::{Engine, EngineError, NodeSettings, StoreError};
 
@@ -34,6 +35,7 @@ impl Engine {
             let mut ticks = interval(heartbeat);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut touch = Touch { since: Instant::now(), last: Instant::now() };
+            let mut signs = Signs::default();
             loop {
                 ticks.tick().await;
                 let Some(engine) = engine.upgrade().map(Engine) else { return };
@@ -44,13 +46,13 @@ impl Engine {
                 let now = Instant::now();
                 if !is_in_touch || now.duration_since(touch.last) > lease {
                     touch.since = now;
+                    signs.forget();
                 }
                 if is_in_touch {
                     touch.last = now;
                     // A node that was itself out of touch cannot know whether others were: it gives them a lease of time.
-                    if now.duration_since(touch.since) >= lease
-                        && let Err(error) = engine.bury_the_dead().await
-                    {
+                    let may_judge = now.duration_since(touch.since) >= lease;
+                    if let Err(error) = engine.bury_the_dead(&mut signs, may_judge).await {
                         tracing::warn!(%error, "cannot look for dead nodes");
                     }
                 }
@@ -92,10 +94,12 @@ impl Engine {
         self.join().await
     }
 
-    async fn bury_the_dead(&self) -> Result<(), StoreError> {
-        let now = self.now();
-        for node in self.0.store.nodes().await? {
-            if node.lease_until <= now && node.id != self.node() && self.0.store.bury(node.id, now).await? {
+    async fn bury_the_dead(&self, signs: &mut Signs, may_judge: bool) -> Result<(), StoreError> {
+        let nodes = self.0.store.nodes().await?;
+        let dead = signs.dead(nodes, self.now(), &self.0.settings);
+        for node in dead.into_iter().filter(|node| may_judge && node.id != self.node()) {
+            // Not if it has renewed its lease since.
+            if self.0.store.bury(node.id, node.lease_until).await? {
                 tracing::warn!(node = %node.id, name = node.name, "a node gave no sign of life; its work is taken over");
                 self.take_over().await;
             }

@@ -165,8 +165,12 @@ impl Executor {
     /// the answers that were given there.
     pub(crate) fn heard(&self, task: &Task) {
         let Some(carried) = self.find(&task.id) else { return };
-        if task.status.is_terminal() || task.fence != carried.fence {
+        if task.status.is_terminal() || task.fence > carried.fence {
             carried.stop.notify_one();
+            return;
+        }
+        // Read before this attempt began, and late: it says nothing of it.
+        if task.fence < carried.fence {
             return;
         }
         let mut answers = carried.answers.lock();
@@ -244,7 +248,11 @@ impl Executor {
 
     fn enter(&self, id: TaskId, fence: u64, report: Report) -> Arc<Carried> {
         let carried = Arc::new(Carried { id, fence, stop: Notify::new(), answers: Mutex::default(), report });
-        self.carried.lock().insert(id.locator(), carried.clone());
+        let older = self.carried.lock().insert(id.locator(), carried.clone());
+        // Others have lost sight of it and nobody could find it here any more to stop it.
+        if let Some(older) = older {
+            older.stop.notify_one();
+        }
         carried
     }
 
@@ -387,6 +395,12 @@ impl Engine {
         let step = Step::Ask { fence, questions, resume: None };
         let change = self.0.store.apply(id, step, self.now()).await?;
         self.0.executor.expect(&id, change.asked, replies);
+        // From its commit on others could answer: what they did before the work waited for it was heard in vain.
+        if self.0.is_shared
+            && let Some(task) = self.0.store.get(id).await?
+        {
+            self.0.executor.heard(&task);
+        }
         // A question of a call that has become a task may have been taken back before it was the task's.
         self.take_back(id, fence).await
     }
