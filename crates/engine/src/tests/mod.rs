@@ -3,6 +3,7 @@
 mod bench;
 mod checkpoint;
 mod interleavings;
+mod keys;
 mod nodes;
 mod races;
 
