@@ -22,7 +22,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`EngineError::KeyConflict`] if the key was used for a call with other arguments.
+    /// [`EngineError::KeyConflict`] if the key was used for a call with other arguments, [`EngineError::KeyExpiring`] if the
+    /// task of an earlier one cannot be removed yet.
     pub async fn submit(
         &self,
         launch: Launch,
@@ -75,11 +76,7 @@ impl Engine {
     async fn remove_expired(&self, id: TaskId) -> Result<(), EngineError> {
         match self.0.store.apply(id, Step::Tick, self.now()).await {
             Ok(_) | Err(StoreError::NotFound) => Ok(()),
-            Err(StoreError::Refused(Refusal::NotDue)) => Err(EngineError::Store(
-                "the task that had this idempotency key has expired, but its work is still being stopped; use another \
-                 key, or try again later"
-                    .to_owned(),
-            )),
+            Err(StoreError::Refused(Refusal::NotDue)) => Err(EngineError::KeyExpiring),
             Err(error) => Err(error.into()),
         }
     }

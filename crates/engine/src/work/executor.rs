@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use taskgate_task::{Change, Failure, Lifetime, Outcome, Payload, Question, Step, Task, TaskId};
+use taskgate_task::{
+    Change, Failure, Lifetime, MAX_STATE, Outcome, Payload, Question, Refusal, Step, Task, TaskId,
+};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
@@ -364,8 +366,9 @@ impl Engine {
         }
     }
 
-    /// Makes a step of the work for as long as it takes: what it says exists nowhere else. `None` if it is refused.
-    pub(crate) async fn insist(&self, id: TaskId, step: Step) -> Option<Change> {
+    /// Makes a step of the work for as long as it takes: what it says exists nowhere else. `None` if it is refused. Questions
+    /// that are too long to be kept end the work, which waits for them.
+    pub(crate) async fn insist(&self, id: TaskId, mut step: Step) -> Option<Change> {
         let mut pause = Duration::from_millis(50);
         loop {
             match self.0.store.apply(id, step.clone(), self.now()).await {
@@ -374,6 +377,15 @@ impl Engine {
                     tracing::error!(task = ?id, %reason, "cannot store what became of an attempt; trying again");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(5));
+                }
+                Err(StoreError::Refused(refusal @ Refusal::TooLong(_)))
+                    if matches!(step, Step::Ask { .. }) =>
+                {
+                    if let Step::Ask { fence, .. } = step {
+                        let summary = format!("The questions cannot be asked: {refusal}");
+                        let data = serde_json::json!({ "reason": "max_state", "limit": MAX_STATE });
+                        step = Step::Finish { fence, outcome: unkept(summary, &data) };
+                    }
                 }
                 Err(other) => {
                     // Somebody else was first: a cancel, an expiry, a newer attempt. That is no fault.
@@ -425,6 +437,11 @@ fn within(max_result: usize, outcome: Outcome) -> Outcome {
     }
     let summary = format!("The result has {length} bytes, more than max_result ({max_result} bytes).");
     let data = serde_json::json!({ "reason": "max_result", "limit": max_result, "length": length });
+    unkept(summary, &data)
+}
+
+/// The error in place of what cannot be kept.
+fn unkept(summary: String, data: &serde_json::Value) -> Outcome {
     let error = serde_json::json!({ "code": -32603, "message": summary, "data": data });
     let body = Payload::from_value(&error).unwrap_or_else(|_| Payload::null());
     Outcome::Error { body, summary }

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use taskgate_client::session::CallFailure;
-use taskgate_engine::{Answered, Report};
+use taskgate_engine::{Answered, EngineError, Report};
 use taskgate_task::Payload;
 use taskgate_wire::{RawObject, method};
 use tokio::sync::oneshot;
@@ -90,6 +90,9 @@ impl Inputs {
         let keys: Vec<String> = questions.iter().map(|question| question.key.clone()).collect();
         match report.ask(questions).await {
             Ok(answers) => self.out.extend(keys.into_iter().zip(answers)),
+            Err(error @ EngineError::TooLong(_)) => {
+                return Err(format!("The server's questions cannot be asked: {error}"));
+            }
             // The task has ended meanwhile, and this attempt with it.
             Err(error) => tracing::debug!(%error, "a question came too late"),
         }
