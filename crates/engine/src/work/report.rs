@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use taskgate_task::{MAX_STATE, Payload, Question, Refusal, Step, TaskId};
+use taskgate_task::{Inputs, MAX_STATE, Payload, Question, Refusal, Step, TaskId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -225,6 +225,19 @@ impl Report {
         };
         engine.ask(id, fence, questions, replies).await?;
         Ok(answers)
+    }
+
+    /// What the task of this work was asked before, by earlier attempts too, and what it was answered; `None` if it is no task.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Store`] if the store cannot be read.
+    pub async fn asked(&self) -> Result<Option<Inputs>, EngineError> {
+        let (engine, id) = match &*self.0.mode.lock() {
+            Mode::Inline { .. } => return Ok(None),
+            Mode::Task { engine, id, .. } => (engine.clone(), *id),
+        };
+        Ok(engine.0.store.get(id).await?.map(|task| task.inputs))
     }
 
     /// Takes back the questions whose receivers were dropped: nobody needs to answer them any more.

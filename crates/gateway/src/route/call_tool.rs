@@ -138,6 +138,11 @@ impl Gateway {
             caller: caller.attribution(request.id),
             log_level: logging::wanted(caller, request),
             task_ttl: asked.map(|_| ttl()),
+            max_calls: tool
+                .filter(|tool| {
+                    policy.class.is_some_and(can_repeat) || policy.class.is_none() && tool.repeatable
+                })
+                .map(|_| policy.max_attempts),
             may_save: tool.is_some() && policy.class == Some(WorkClass::Resumable),
             is_once: policy.class.is_none() && asked.is_some_and(|tool| !tool.repeatable),
         };
@@ -165,6 +170,11 @@ impl Gateway {
             Ended::TooLong(_) => Err(rpc(RpcError::internal("The call ended without an answer"))),
         }
     }
+}
+
+/// Whether a tool that is configured so may be called again.
+fn can_repeat(class: WorkClass) -> bool {
+    matches!(class, WorkClass::Repeatable | WorkClass::Resumable)
 }
 
 /// When this call becomes a task, or why it may not be made like this.

@@ -15,6 +15,7 @@ mod eras;
 mod framing;
 mod handlers;
 mod hosted;
+mod hosted_again;
 mod hosted_oddly;
 mod hostile;
 mod inline;
