@@ -3,6 +3,7 @@
 mod checkpoints;
 mod clients;
 mod commands;
+mod commands_on_nodes;
 mod commits;
 mod crash;
 mod everything;

@@ -87,7 +87,7 @@ impl Runner for Script {
         let mut refusals = self.refuses_to_stop.lock();
         if *refusals > 0 {
             *refusals -= 1;
-            return Box::pin(std::future::ready(Err(NotStopped("not yet".to_owned()))));
+            return Box::pin(std::future::ready(Err(NotStopped::Yet("not yet".to_owned()))));
         }
         self.stops.lock().push(work);
         Box::pin(std::future::ready(Ok(())))

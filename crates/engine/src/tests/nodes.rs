@@ -8,7 +8,7 @@ use taskgate_task::{Carrier, Failure, Owner, Status, TaskId, WorkClass};
 use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, Moody, asked, json, question, result, settle};
-use crate::{EngineError, Launch, MemoryStore, Store};
+use crate::{Ending, EngineError, Launch, MemoryStore, Store};
 
 /// Nodes that live.
 pub async fn nodes<const N: usize>() -> [Bench; N] {
@@ -239,4 +239,64 @@ async fn heirs_share_what_is_left_without_doing_anything_twice() {
         assert_eq!((now.attempts, now.fence), (2, 3));
     }
     drop(Arc::clone(&b.store));
+}
+
+/// Work that a node cannot reach is left to the others, even if these come to look later than it would itself.
+#[tokio::test(start_paused = true)]
+async fn work_out_of_reach_is_left_to_others() {
+    let [mut a, mut b] = nodes().await;
+    let (task, _run) = a.task(repeatable(&a)).await;
+    a.engine.drain(Duration::ZERO).await;
+    let away = || Ending::PutBack { pause: Duration::from_millis(500), message: "not here".to_owned() };
+    b.run().await.end.send(away()).expect("heard");
+    sleep(Duration::from_secs(20)).await;
+    assert!(b.runs.try_recv().is_err(), "it was begun again where it cannot be done");
+    let mut c = b.another();
+    c.engine.rescue().await.expect("joined");
+    c.engine.start_upkeep();
+    let run = c.run().await;
+    run.end.send(result("{}")).expect("heard");
+    settle().await;
+    assert_eq!(b.get(&task).await.status, Status::Completed);
+    // A node that was wrong about it comes back to it when nobody else has.
+    let (task, run) = c.task(repeatable(&c)).await;
+    run.end.send(away()).expect("heard");
+    settle().await;
+    c.engine.drain(Duration::ZERO).await;
+    b.run().await.end.send(away()).expect("heard");
+    let again = tokio::time::timeout(Duration::from_secs(310), b.run()).await.expect("begun again");
+    again.end.send(result("{}")).expect("heard");
+    settle().await;
+    assert_eq!(b.get(&task).await.status, Status::Completed);
+}
+
+/// However many tasks are left to others, those behind them are begun.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_to_others_holds_up_nobody() {
+    let [mut a, mut b] = nodes().await;
+    for _ in 0..300 {
+        a.task(repeatable(&a)).await;
+    }
+    a.engine.drain(Duration::ZERO).await;
+    for _ in 0..300 {
+        let away = Ending::PutBack { pause: Duration::ZERO, message: "not here".to_owned() };
+        b.run().await.end.send(away).expect("heard");
+    }
+    let mut c = b.another();
+    c.engine.rescue().await.expect("joined");
+    let (_, run) = loop {
+        // Those that c takes up at its start are put back by it as well.
+        match c.runs.try_recv() {
+            Ok(run) => {
+                let away = Ending::PutBack { pause: Duration::ZERO, message: "not here".to_owned() };
+                run.end.send(away).expect("heard");
+                settle().await;
+            }
+            Err(_) => break c.task(Launch { work: json("\"last\""), ..repeatable(&c) }).await,
+        }
+    };
+    drop(run);
+    c.engine.drain(Duration::ZERO).await;
+    let run = tokio::time::timeout(Duration::from_secs(5), b.run()).await.expect("begun");
+    assert_eq!(run.work.description, json("\"last\""));
 }

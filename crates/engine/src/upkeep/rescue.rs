@@ -92,7 +92,9 @@ impl Engine {
         if self.is_draining() {
             return Ok(());
         }
-        let ready = self.0.store.ready(self.now(), BATCH).await?;
+        // What is left to others stands at the head of the line for as long as they do not come.
+        let limit = BATCH + self.0.executor.elsewhere.count();
+        let ready = self.0.store.ready(self.now(), limit).await?;
         stream::iter(ready).for_each_concurrent(BATCH, |task| self.begin(task)).await;
         Ok(())
     }

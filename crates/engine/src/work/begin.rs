@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use taskgate_task::{Carrier, Failure, Loss, Step, Task, TaskId};
 
-use super::{Executor, Report, Runner, Work};
+use super::{Executor, NotStopped, Report, Runner, Work};
 use crate::engine::entropy;
 use crate::{Engine, EngineError, StoreError};
 
@@ -11,6 +11,8 @@ use crate::{Engine, EngineError, StoreError};
 const OTHERS_FIRST: Duration = Duration::from_secs(60);
 /// The pause after work could not be stopped.
 const STOP_AGAIN: Duration = Duration::from_secs(2);
+/// How long after its run limit work that does not let itself be stopped is still looked for.
+const STOP_FOR: Duration = Duration::from_secs(600);
 
 impl Engine {
     /// Begins work that nobody carries as soon as it is ready, if it is to be begun at all.
@@ -34,7 +36,7 @@ impl Engine {
     ///
     /// A process that is shutting down begins nothing; the next one finds the task as it is.
     pub(crate) async fn begin(&self, task: Task) {
-        if self.is_draining() {
+        if self.is_draining() || self.0.executor.elsewhere.has(&task.id) {
             return;
         }
         let Some(runner) = self.runner(&task.runner) else { return self.without_runner(task).await };
@@ -84,22 +86,37 @@ impl Engine {
         let Some(_stopping) = Executor::stopping(self, task.id) else { return };
         let (id, fence) = (task.id, task.fence);
         let stopped = match (self.runner(&task.runner), self.work_of(&task).await) {
-            (Some(runner), Ok(work)) => runner.stop(work).await.map_err(|error| error.to_string()),
+            (Some(runner), Ok(work)) => runner.stop(work).await,
             (None, _) => {
                 tracing::warn!(task = ?id, runner = task.runner, "nothing here knows how to stop this work");
                 Ok(())
             }
-            (_, Err(error)) => Err(error.to_string()),
+            (_, Err(error)) => Err(NotStopped::Yet(error.to_string())),
         };
         let step = match stopped {
             Ok(()) => Step::Stopped { fence },
-            Err(message) => {
-                tracing::warn!(task = ?id, message, "work was not stopped; trying again");
-                Step::PutBack { fence, pause: STOP_AGAIN, message }
+            // Nobody grants work more time than its run limit, wherever it is.
+            Err(error) if self.now() >= task.lifetime.run_deadline.after(STOP_FOR) => {
+                tracing::error!(task = ?id, %error, "giving up stopping work: it is past its run limit");
+                Step::Stopped { fence }
+            }
+            Err(error) => {
+                tracing::warn!(task = ?id, %error, "trying again");
+                if matches!(error, NotStopped::Here(_)) {
+                    self.leave_to_others(id);
+                }
+                Step::PutBack { fence, pause: STOP_AGAIN, message: error.to_string() }
             }
         };
         if let Some(change) = self.insist(id, step).await {
             self.begin_when_ready(&change.task);
+        }
+    }
+
+    /// The work of this task is out of this node's reach. Where there can be no other node it comes back to this one.
+    pub(crate) fn leave_to_others(&self, id: TaskId) {
+        if self.0.is_shared {
+            self.0.executor.elsewhere.note(id);
         }
     }
 

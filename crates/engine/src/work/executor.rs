@@ -11,6 +11,7 @@ use taskgate_task::{
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use super::elsewhere::Elsewhere;
 use super::{Answered, Ending, Report, died};
 use crate::{Engine, EngineError, StoreError};
 
@@ -21,6 +22,8 @@ pub(crate) struct Executor {
     carried: Mutex<HashMap<i64, Arc<Carried>>>,
     /// The tasks that have ended and whose work is being stopped where it goes on.
     stopping: Mutex<HashSet<TaskId>>,
+    /// What other nodes have to see to.
+    pub(crate) elsewhere: Elsewhere,
     inline: AtomicUsize,
     changed: Notify,
 }
@@ -358,7 +361,11 @@ impl Engine {
 
     /// Writes how an attempt ended.
     async fn write_end(&self, id: TaskId, fence: u64, step: Step, leave: Leave<'_>) {
+        let is_put_back = matches!(step, Step::PutBack { .. });
         let Some(change) = self.insist(id, step).await else { return self.was_stopped(id, fence).await };
+        if is_put_back {
+            self.leave_to_others(id);
+        }
         drop(leave);
         self.begin_when_ready(&change.task);
         if change.task.status.is_terminal() && change.task.carrier.node().is_some() {

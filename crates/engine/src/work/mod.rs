@@ -1,6 +1,7 @@
 //! Carrying work: runners, the call that may become a task, the executor, and what work reports.
 
 mod begin;
+mod elsewhere;
 mod executor;
 mod inline;
 mod report;

@@ -19,7 +19,7 @@ pub trait Runner: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`NotStopped`] if it must be tried again.
+    /// [`NotStopped`] if it must be tried again, by whomever.
     fn stop(&self, work: Work) -> BoxFuture<'static, Result<(), NotStopped>> {
         drop(work);
         Box::pin(std::future::ready(Ok(())))
@@ -43,10 +43,16 @@ pub struct Work {
     pub round: Option<Round>,
 }
 
-/// The work could not be stopped, or it is not known whether it was.
+/// Why work was not stopped, for people.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("not stopped: {0}")]
-pub struct NotStopped(pub String);
+pub enum NotStopped {
+    /// It could not be, or it is not known whether it was: it is to be tried again.
+    #[error("not stopped: {0}")]
+    Yet(String),
+    /// It is where this node does not reach it: another one may.
+    #[error("not stopped: {0}")]
+    Here(String),
+}
 
 /// How a run ended.
 #[derive(Debug, Clone)]
@@ -67,7 +73,7 @@ pub enum Ending {
         /// What happened, for people.
         message: String,
     },
-    /// The work cannot be gone on with here; another node, or this one later, may.
+    /// The work cannot be gone on with here. Where there are several nodes, it is left to the others for some minutes.
     PutBack {
         /// How long nobody needs to try.
         pause: std::time::Duration,

@@ -126,7 +126,7 @@ impl Runner for McpRunner {
                     hosted::stop_at(session, &request, &handle).await
                 }
                 (Ok((_, Some(Mark::Task(_)))), None) => {
-                    Err(NotStopped("the gateway is shutting down".to_owned()))
+                    Err(NotStopped::Yet("the gateway is shutting down".to_owned()))
                 }
                 // Dropping the run has stopped it.
                 (Ok((_, None | Some(Mark::Saved(_)))), _) => Ok(()),

@@ -30,8 +30,8 @@ const LATER_LOOK: Duration = Duration::from_millis(100);
 const LOOK_AT_OUTPUT: Duration = Duration::from_millis(250);
 /// How long to wait for the end of a command that is stopped, before it is tried again: its grace, and some time for the machine.
 const STOPPING: Duration = Duration::from_secs(15);
-/// The pause before work is taken up again that is at another node.
-const NOT_HERE: Duration = Duration::from_secs(5);
+/// The pause before another node looks whether the work is there.
+const NOT_HERE: Duration = Duration::from_millis(500);
 /// The pause after the state could not be read, for want of descriptors for example.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
@@ -86,19 +86,19 @@ impl Runner for CommandRunner {
                 }
             };
             if !inner.yard.is_home_of(&whereabouts) {
-                return Err(NotStopped("the command runs at another node".to_owned()));
+                return Err(NotStopped::Here("the command runs at another node".to_owned()));
             }
             let mut hold = inner.yard.hold(whereabouts.attempt);
             hold.may_be_let_go();
             let until = Instant::now() + STOPPING;
             loop {
                 let cleared = inner.yard.clear_one(hold.name()).await;
-                if cleared.map_err(|error| NotStopped(error.to_string()))? {
+                if cleared.map_err(|error| NotStopped::Yet(error.to_string()))? {
                     hold.forget();
                     return Ok(());
                 }
                 if Instant::now() >= until {
-                    return Err(NotStopped("the command has not ended yet".to_owned()));
+                    return Err(NotStopped::Yet("the command has not ended yet".to_owned()));
                 }
                 tokio::time::sleep(LATER_LOOK).await;
             }

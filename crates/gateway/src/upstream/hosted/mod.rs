@@ -167,7 +167,7 @@ pub async fn stop(line: &Line, handle: &Handle) -> Result<(), NotStopped> {
     let failure = match tokio::time::timeout(STOPPING, cancelled).await {
         Ok(Ok(_)) => return Ok(()),
         Ok(Err(failure)) => failure,
-        Err(_) => return Err(NotStopped(format!("the server did not answer within {STOPPING:?}"))),
+        Err(_) => return Err(NotStopped::Yet(format!("the server did not answer within {STOPPING:?}"))),
     };
     if let CallFailure::Rpc(error) = &failure {
         let code = translate::code_of(error);
@@ -179,7 +179,7 @@ pub async fn stop(line: &Line, handle: &Handle) -> Result<(), NotStopped> {
             return Ok(());
         }
     }
-    Err(NotStopped(failure.to_string()))
+    Err(NotStopped::Yet(failure.to_string()))
 }
 
 /// The same from anywhere, with the server as soon as it is there.
@@ -190,8 +190,8 @@ pub async fn stop_at(
 ) -> Result<(), NotStopped> {
     match tokio::time::timeout(STOPPING, session).await {
         Ok(Some(session)) => stop(&Line::back_to(handle, session, request), handle).await,
-        Ok(None) => Err(NotStopped("the server was shut down".to_owned())),
-        Err(_) => Err(NotStopped("the server is not available".to_owned())),
+        Ok(None) => Err(NotStopped::Yet("the server was shut down".to_owned())),
+        Err(_) => Err(NotStopped::Yet("the server is not available".to_owned())),
     }
 }
 
