@@ -10,6 +10,7 @@ mod everything;
 mod frozen;
 mod full_disk;
 mod golden;
+mod hosted;
 mod load;
 mod nodes;
 mod official;
