@@ -300,3 +300,22 @@ async fn what_is_left_to_others_holds_up_nobody() {
     let run = tokio::time::timeout(Duration::from_secs(5), b.run()).await.expect("begun");
     assert_eq!(run.work.description, json("\"last\""));
 }
+
+/// A node that shuts down lives among the others for as long as it lets calls finish, be they tasks by then or not yet.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_drains_slowly_keeps_its_lease() {
+    let [mut a, b] = nodes().await;
+    let call = a.engine.start(a.launch(), None).expect("started");
+    let run = a.run().await;
+    let engine = a.engine.clone();
+    let draining = tokio::spawn(async move { engine.drain(Duration::from_secs(120)).await });
+    sleep(Duration::from_secs(60)).await;
+    let task = call.become_task(None).await.expect("a task");
+    sleep(Duration::from_secs(30)).await;
+    run.end.send(result("{}")).expect("heard");
+    draining.await.expect("no panic");
+    assert_eq!(b.get(&task).await.status, Status::Completed);
+    // It has gone for good.
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(b.store.nodes().await.expect("nodes").len(), 1);
+}

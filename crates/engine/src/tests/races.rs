@@ -1,9 +1,10 @@
 //! What two nodes do at the same moment, and what is heard of it late.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use taskgate_task::{Carrier, Loss, Status};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::bench::{json, question, result, settle};
 use super::nodes::{nodes, repeatable};
@@ -85,4 +86,27 @@ async fn a_lease_by_a_clock_that_ran_ahead_ends_too() {
     super::nodes::kill(&a);
     let run = tokio::time::timeout(Duration::from_secs(60), b.run()).await.expect("taken over");
     assert_eq!((run.work.attempt, b.get(&task).await.carrier), (2, Carrier::Node(b.engine.node())));
+}
+
+/// A node that is in touch again, and has not noticed yet that it was buried, begins nothing and acknowledges nothing: others
+/// would take it over at once, and so would this node itself.
+#[tokio::test(start_paused = true)]
+async fn a_buried_node_begins_nothing_before_it_has_joined_again() {
+    let start = Instant::now();
+    let [mut a, mut b] = nodes().await;
+    let (task, _run) = a.task(repeatable(&a)).await;
+    super::nodes::kill(&a);
+    let _taken = b.run().await;
+    // Shortly after a heartbeat that did not get through; the next one is five seconds away.
+    sleep_until(start + Duration::from_millis(60_200)).await;
+    a.store.away.store(false, Ordering::SeqCst);
+    let early = a.engine.submit(a.launch(), None, None).await;
+    assert!(matches!(&early, Err(EngineError::Store(why)) if why.contains("lost touch")), "{early:?}");
+    b.engine.drain(Duration::ZERO).await;
+    sleep_until(start + Duration::from_secs(90)).await;
+    let run = a.runs.try_recv().expect("begun");
+    assert_eq!(run.work.attempt, 2);
+    assert!(a.runs.try_recv().is_err(), "it was begun more than once");
+    assert_eq!(a.get(&task).await.carrier, Carrier::Node(a.engine.node()));
+    assert!(a.engine.submit(a.launch(), None, None).await.is_ok());
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -24,7 +25,9 @@ impl Engine {
         let lease_until = now.after(settings.lease);
         let name = format!("{} (process {})", settings.name, std::process::id());
         let node = Node { id: self.node(), name, joined_at: now, lease_until };
-        Ok(self.0.store.join(node).await?)
+        self.0.store.join(node).await?;
+        self.lives_until(lease_until);
+        Ok(())
     }
 
     /// Renews the lease again and again, and buries the nodes that no longer do.
@@ -39,7 +42,7 @@ impl Engine {
             loop {
                 ticks.tick().await;
                 let Some(engine) = engine.upgrade().map(Engine) else { return };
-                if engine.is_draining() && engine.carried() == 0 {
+                if engine.0.has_left.load(Ordering::Relaxed) {
                     continue;
                 }
                 let is_in_touch = engine.beat(heartbeat).await;
@@ -64,7 +67,10 @@ impl Engine {
     async fn beat(&self, patience: Duration) -> bool {
         let until = self.now().after(self.0.settings.lease);
         match timeout(patience, self.0.store.renew(self.node(), until)).await {
-            Ok(Ok(true)) => true,
+            Ok(Ok(true)) => {
+                self.lives_until(until);
+                true
+            }
             Ok(Ok(false)) => {
                 tracing::warn!(
                     carried = self.carried(),

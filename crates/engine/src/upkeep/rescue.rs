@@ -61,7 +61,7 @@ impl Engine {
 
     /// Takes over what dead nodes carried, bounded per pass. Whether nothing was left.
     pub(crate) async fn take_over(&self) -> bool {
-        if self.is_draining() {
+        if self.is_draining() || !self.holds_its_lease() {
             return false;
         }
         let adopted = match self.0.store.orphans(BATCH).await {
@@ -89,7 +89,7 @@ impl Engine {
     }
 
     async fn try_begin_ready(&self) -> Result<(), StoreError> {
-        if self.is_draining() {
+        if self.is_draining() || !self.holds_its_lease() {
             return Ok(());
         }
         // What is left to others stands at the head of the line for as long as they do not come.

@@ -36,7 +36,7 @@ impl Engine {
     ///
     /// A process that is shutting down begins nothing; the next one finds the task as it is.
     pub(crate) async fn begin(&self, task: Task) {
-        if self.is_draining() || self.0.executor.elsewhere.has(&task.id) {
+        if self.is_draining() || !self.holds_its_lease() || self.0.executor.elsewhere.has(&task.id) {
             return;
         }
         let Some(runner) = self.runner(&task.runner) else { return self.without_runner(task).await };
