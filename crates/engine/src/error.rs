@@ -23,6 +23,10 @@ pub enum EngineError {
     /// Something is longer than can be kept.
     #[error("{0}")]
     TooLong(String),
+    /// This node was out of touch with the others for so long that they may have buried it; it makes no task before it has
+    /// joined them again.
+    #[error("this node is out of touch with the others")]
+    OutOfTouch,
     /// The engine is shutting down and starts nothing new.
     #[error("shutting down")]
     Draining,

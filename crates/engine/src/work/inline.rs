@@ -108,9 +108,7 @@ impl Launch {
     /// The task of this work, carried by this node from now on.
     pub(crate) fn task(&self, engine: &Engine, ttl: Option<Duration>) -> Result<NewTask, EngineError> {
         if !engine.holds_its_lease() {
-            return Err(EngineError::Store(
-                "this node has lost touch with the others, who would take its tasks over".to_owned(),
-            ));
+            return Err(EngineError::OutOfTouch);
         }
         let now = engine.now();
         Ok(NewTask {

@@ -110,6 +110,9 @@ pub(super) fn refusal(error: EngineError) -> Payload {
              again later, or use another key",
         ),
         EngineError::TooLong(what) => RpcError::invalid_params(format!("This is too long: {what}")),
+        EngineError::OutOfTouch => RpcError::internal(
+            "This node was out of touch with the others and has not joined them again yet; try again in a moment",
+        ),
         EngineError::Draining => RpcError::internal("The gateway is shutting down; try again in a moment"),
         EngineError::Store(reason) => {
             tracing::error!(%reason, "the store failed");
