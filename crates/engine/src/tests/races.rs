@@ -110,3 +110,20 @@ async fn a_buried_node_begins_nothing_before_it_has_joined_again() {
     assert_eq!(a.get(&task).await.carrier, Carrier::Node(a.engine.node()));
     assert!(a.engine.submit(a.launch(), None, None).await.is_ok());
 }
+
+/// A question that is out is out, even if the store goes away in the moment after.
+#[tokio::test(start_paused = true)]
+async fn a_question_outlives_a_store_that_goes_away() {
+    let [mut a, b] = nodes().await;
+    let (task, run) = a.task(a.launch()).await;
+    *a.store.slow.lock() = LATE;
+    let report = run.report.clone();
+    let asking = tokio::spawn(async move { report.ask(vec![question("q")]).await });
+    settle().await;
+    super::nodes::kill(&a);
+    let mut answers = asking.await.expect("no panic").expect("asked");
+    *a.store.slow.lock() = None;
+    a.store.away.store(false, Ordering::SeqCst);
+    b.engine.answer(&task.owner, task.id, vec![("q".to_owned(), json("1"))]).await.expect("answered on b");
+    assert_eq!(answers.remove(0).await.expect("an answer"), Ok(json("1")));
+}

@@ -416,7 +416,7 @@ impl Engine {
         self.0.executor.expect(&id, change.asked, replies);
         // From its commit on others could answer: what they did before the work waited for it was heard in vain.
         if self.0.is_shared
-            && let Some(task) = self.0.store.get(id).await?
+            && let Ok(Some(task)) = self.0.store.get(id).await
         {
             self.0.executor.heard(&task);
         }
