@@ -48,11 +48,15 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) executor: Executor,
     pub(crate) draining: AtomicBool,
+    /// This node has taken leave of the others.
+    pub(crate) has_left: AtomicBool,
     pub(crate) settings: NodeSettings,
     /// Whether there can be other nodes on this store.
     pub(crate) is_shared: bool,
     pub(crate) others: Mutex<Option<mpsc::UnboundedReceiver<Heard>>>,
     node: AtomicI64,
+    /// Until when the store last said that this node holds what it carries.
+    lease_until: AtomicI64,
     runners: RwLock<HashMap<String, Arc<dyn Runner>>>,
     last_locator: AtomicI64,
 }
@@ -87,8 +91,10 @@ impl Engine {
             clock,
             executor: Executor::default(),
             draining: AtomicBool::new(false),
+            has_left: AtomicBool::new(false),
             settings,
             node: AtomicI64::new(fresh_node()?.as_number()),
+            lease_until: AtomicI64::new(i64::MIN),
             runners: RwLock::default(),
             last_locator: AtomicI64::new(0),
         })))
@@ -138,6 +144,17 @@ impl Engine {
         let node = fresh_node()?;
         self.0.node.store(node.as_number(), Ordering::Relaxed);
         Ok(node)
+    }
+
+    /// The store has taken note that this node lives.
+    pub(crate) fn lives_until(&self, until: Timestamp) {
+        self.0.lease_until.store(until.as_millis(), Ordering::Relaxed);
+    }
+
+    /// Whether this node can be sure that others take it for alive. If it is not, it begins nothing: they may have buried it,
+    /// and would take over at once whatever it begins.
+    pub(crate) fn holds_its_lease(&self) -> bool {
+        !self.0.is_shared || self.now().as_millis() < self.0.lease_until.load(Ordering::Relaxed)
     }
 
     /// A fresh id. Within a process locators only go up, so two creations in one millisecond never collide.

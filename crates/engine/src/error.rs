@@ -17,6 +17,16 @@ pub enum EngineError {
     /// The idempotency key was used for a call with other arguments.
     #[error("the idempotency key was used for another call")]
     KeyConflict,
+    /// The task that had the idempotency key has expired, and cannot be removed yet.
+    #[error("the work of the expired task that has this idempotency key is still being stopped")]
+    KeyExpiring,
+    /// Something is longer than can be kept.
+    #[error("{0}")]
+    TooLong(String),
+    /// This node was out of touch with the others for so long that they may have buried it; it makes no task before it has
+    /// joined them again.
+    #[error("this node is out of touch with the others")]
+    OutOfTouch,
     /// The engine is shutting down and starts nothing new.
     #[error("shutting down")]
     Draining,
@@ -27,9 +37,11 @@ impl From<StoreError> for EngineError {
         match error {
             StoreError::NotFound => EngineError::NotFound,
             StoreError::Refused(Refusal::Terminal(status)) => EngineError::Terminal(status),
+            StoreError::Refused(refusal @ Refusal::TooLong(_)) => EngineError::TooLong(refusal.to_string()),
             StoreError::Refused(refusal) => EngineError::Store(refusal.to_string()),
             StoreError::KeyTaken { .. } => EngineError::KeyConflict,
             StoreError::IdTaken => EngineError::Store("the id is taken".to_owned()),
+            StoreError::TooLong(what) => EngineError::TooLong(what),
             StoreError::Failed(reason) => EngineError::Store(reason),
         }
     }

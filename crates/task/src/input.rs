@@ -82,6 +82,16 @@ impl Inputs {
         &self.asked
     }
 
+    /// How many bytes all of it has.
+    pub fn weight(&self) -> usize {
+        let length = |payload: &Option<Payload>| payload.as_ref().map_or(0, |payload| payload.as_str().len());
+        let asked = self.asked.iter().map(|asked| {
+            let keys = asked.key.len() + asked.asker_key.as_ref().map_or(0, String::len);
+            keys + asked.method.len() + length(&asked.params) + length(&asked.answer)
+        });
+        asked.sum::<usize>() + length(&self.resume)
+    }
+
     /// Whether the work ended its call to ask, so that nothing runs while the task waits.
     pub fn is_parked(&self) -> bool {
         self.resume.is_some()

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use crate::{
-    Carrier, Event, Failure, NodeId, Outcome, Payload, Question, Round, Status, Task, Timestamp, Who,
-    WorkClass, pause_before,
+    Carrier, Event, Failure, MAX_STATE, NodeId, Outcome, Payload, Question, Round, Status, Task, Timestamp,
+    Who, WorkClass, pause_before,
 };
 
 /// A move somebody wants to make.
@@ -138,6 +138,11 @@ pub enum Refusal {
     /// Time alone moves nothing yet.
     #[error("nothing is due")]
     NotDue,
+    /// What is to be kept for the work has so many bytes, which is too much.
+    #[error(
+        "{0} bytes are to be kept for the work, more than the {MAX_STATE} of a checkpoint or of all questions and answers"
+    )]
+    TooLong(usize),
     /// The work runs, waits, or must not be started yet.
     #[error("no attempt may begin now")]
     NotStartable,
@@ -181,6 +186,7 @@ impl Task {
             }
             Step::Checkpoint { fence, state } => {
                 self.check(fence)?;
+                fits(state.as_str().len())?;
                 let task = &mut change.task;
                 task.checkpoint = Some(state);
                 // It has come further than any attempt before, so it is not the one that may be the last.
@@ -190,6 +196,7 @@ impl Task {
             Step::Ask { fence, questions, resume } => {
                 self.check(fence)?;
                 self.ask(change, questions, resume, now);
+                fits(change.task.inputs.weight())?;
             }
             Step::Answer { answers } => {
                 let (taken, ignored) = change.task.inputs.answer(answers);
@@ -198,6 +205,7 @@ impl Task {
                     change.write = false;
                     return Ok(());
                 }
+                fits(change.task.inputs.weight())?;
                 let why = format!("{} answered", taken.len());
                 change.answered = taken;
                 let all = change.task.inputs.open().next().is_none();
@@ -386,6 +394,11 @@ impl Task {
         task.version += 1;
         Ok(())
     }
+}
+
+/// Whether so many bytes can be kept for the work.
+fn fits(length: usize) -> Result<(), Refusal> {
+    if length > MAX_STATE { Err(Refusal::TooLong(length)) } else { Ok(()) }
 }
 
 fn open_or_working(nothing_open: bool) -> Status {

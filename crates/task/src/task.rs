@@ -4,6 +4,10 @@ use crate::{
     Carrier, Failure, Inputs, Lifetime, NodeId, Outcome, Owner, Payload, Status, TaskId, Timestamp, WorkClass,
 };
 
+/// How long a checkpoint may be, and all questions and answers of a task together, in bytes: every write of a task may
+/// carry them along.
+pub const MAX_STATE: usize = 32 << 20;
+
 /// What a task is made from.
 #[derive(Debug, Clone)]
 pub struct NewTask {

@@ -3,12 +3,14 @@
 mod checkpoints;
 mod clients;
 mod commands;
+mod commands_on_nodes;
 mod commits;
 mod crash;
 mod everything;
 mod frozen;
 mod full_disk;
 mod golden;
+mod hosted;
 mod load;
 mod nodes;
 mod official;

@@ -1,8 +1,11 @@
 use std::time::Duration;
 
-use taskgate_task::{IdempotencyKey, NewTask, Owner, Task};
+use taskgate_task::{IdempotencyKey, NewTask, Owner, Refusal, Step, Task, TaskId};
 
 use crate::{Engine, EngineError, Launch, Report, StoreError};
+
+/// How often a task is made anew when something that has just gone, or chance, was in its way.
+const TRIES: u32 = 4;
 
 /// What came of a submission.
 #[derive(Debug)]
@@ -19,18 +22,44 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`EngineError::KeyConflict`] if the key was used for a call with other arguments.
+    /// [`EngineError::KeyConflict`] if the key was used for a call with other arguments, [`EngineError::KeyExpiring`] if the
+    /// task of an earlier one cannot be removed yet.
     pub async fn submit(
         &self,
         launch: Launch,
         key: Option<IdempotencyKey>,
         ttl: Option<Duration>,
     ) -> Result<Submitted, EngineError> {
-        if self.is_draining() {
-            return Err(EngineError::Draining);
+        let owner = launch.owner.clone();
+        let mut tries = TRIES;
+        loop {
+            if self.is_draining() {
+                return Err(EngineError::Draining);
+            }
+            tries -= 1;
+            match self.try_submit(launch.clone(), key.clone(), ttl).await? {
+                Ok(task) => return Ok(Submitted { task, is_new: true }),
+                Err(StoreError::KeyTaken { id, same }) => match self.get(&owner, id).await {
+                    Ok(task) if same => return Ok(Submitted { task, is_new: false }),
+                    Ok(_) => return Err(EngineError::KeyConflict),
+                    Err(EngineError::NotFound) if tries > 0 => self.remove_expired(id).await?,
+                    Err(error) => return Err(error),
+                },
+                // Another node has made a task in the same millisecond, and chance gave it the same place.
+                Err(StoreError::IdTaken) if tries > 0 => {}
+                Err(error) => return Err(error.into()),
+            }
         }
+    }
+
+    async fn try_submit(
+        &self,
+        launch: Launch,
+        key: Option<IdempotencyKey>,
+        ttl: Option<Duration>,
+    ) -> Result<Result<Task, StoreError>, EngineError> {
         let new = NewTask { key, ..launch.task(self, ttl)? };
-        let (id, owner) = (new.id, new.owner.clone());
+        let id = new.id;
         // Whoever asked may go away at any moment: a task that is there must be carried all the same.
         let (engine, created) = (self.clone(), self.0.store.create(new));
         let carried = tokio::spawn(async move {
@@ -40,11 +69,14 @@ impl Engine {
             engine.carry(id, task.fence, task.lifetime, run, report).keep();
             Ok::<Task, StoreError>(task)
         });
-        match carried.await.map_err(|error| EngineError::Store(format!("the work did not begin: {error}")))? {
-            Ok(task) => Ok(Submitted { task, is_new: true }),
-            Err(StoreError::KeyTaken { id, same: true }) => {
-                Ok(Submitted { task: self.get(&owner, id).await?, is_new: false })
-            }
+        carried.await.map_err(|error| EngineError::Store(format!("the work did not begin: {error}")))
+    }
+
+    /// Removes a task that no longer exists for anyone, as upkeep is about to, so that its key is free.
+    async fn remove_expired(&self, id: TaskId) -> Result<(), EngineError> {
+        match self.0.store.apply(id, Step::Tick, self.now()).await {
+            Ok(_) | Err(StoreError::NotFound) => Ok(()),
+            Err(StoreError::Refused(Refusal::NotDue)) => Err(EngineError::KeyExpiring),
             Err(error) => Err(error.into()),
         }
     }
@@ -55,14 +87,13 @@ impl Engine {
     ///
     /// [`EngineError::KeyConflict`] if that call had other arguments.
     pub async fn keyed(&self, owner: &Owner, key: &IdempotencyKey) -> Result<Option<Task>, EngineError> {
-        match self.0.store.keyed(owner, key).await? {
-            Some((_, false)) => Err(EngineError::KeyConflict),
-            Some((id, true)) => match self.get(owner, id).await {
-                Ok(task) => Ok(Some(task)),
-                Err(EngineError::NotFound) => Ok(None),
-                Err(error) => Err(error),
-            },
-            None => Ok(None),
+        let Some((id, same)) = self.0.store.keyed(owner, key).await? else { return Ok(None) };
+        match self.get(owner, id).await {
+            Ok(task) if same => Ok(Some(task)),
+            Ok(_) => Err(EngineError::KeyConflict),
+            // What has expired has no key any more, whatever it was for.
+            Err(EngineError::NotFound) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 }

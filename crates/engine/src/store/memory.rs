@@ -10,8 +10,8 @@ use taskgate_task::{
 use tokio::sync::mpsc;
 
 use super::{
-    DUMP_SIZE, Heard, Kept, KeptSecret, KeptTask, Node, Page, Store, StoreError, Stored, creation,
-    fresh_secret, is_work_wanted, spare,
+    DUMP_SIZE, Heard, Kept, KeptSecret, KeptTask, Node, Page, Store, StoreError, Stored, check_names,
+    creation, fresh_secret, is_work_wanted, spare,
 };
 use crate::{Clock, Feed, News, SystemClock};
 
@@ -152,6 +152,7 @@ impl MemoryStore {
 
 impl Tables {
     fn insert(&mut self, kept: KeptTask) -> Result<(), StoreError> {
+        check_names(&kept.task.owner, kept.key.as_ref())?;
         let (id, key) =
             (kept.task.id, kept.key.as_ref().map(|key| (scope(&kept.task.owner, key), key.digest)));
         if let Some((scope, digest)) = &key

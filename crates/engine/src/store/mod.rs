@@ -47,6 +47,9 @@ pub enum StoreError {
         /// Whether it was created for the same call, by the digest in the key.
         same: bool,
     },
+    /// What a task is found by is longer than a store can look for.
+    #[error("{0}")]
+    TooLong(String),
     /// The store itself failed: the disk is full, the file is damaged, the connection is gone.
     #[error("the store failed: {0}")]
     Failed(String),
@@ -173,6 +176,24 @@ pub trait Store: Send + Sync + 'static {
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::new(SystemClock)
     }
+}
+
+/// How long an owner's name, a tool's and an idempotency key may be together, in bytes, of which U+0000 and U+001A count
+/// twice: what an index of Postgres can hold. Every store draws the line there, so that what one takes another can take over.
+pub const LONGEST_NAMES: usize = 2_500;
+
+/// Refuses a task that could not be found again.
+fn check_names(owner: &Owner, key: Option<&IdempotencyKey>) -> Result<(), StoreError> {
+    let length = |name: &str| name.len() + name.bytes().filter(|byte| matches!(byte, 0 | 0x1a)).count();
+    let key = key.map_or(0, |key| length(&key.tool) + length(&key.key));
+    let all = length(owner.as_str()) + key;
+    if all <= LONGEST_NAMES {
+        return Ok(());
+    }
+    Err(StoreError::TooLong(format!(
+        "the names of the owner and the tool and the idempotency key have {all} bytes together, more than the \
+         {LONGEST_NAMES} that can be kept"
+    )))
 }
 
 /// The first event of a task, written with its record.

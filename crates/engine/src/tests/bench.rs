@@ -19,12 +19,21 @@ use crate::{
     StoreError, Work,
 };
 
-/// A clock that goes with tokio's, so that pausing one pauses both.
-struct TokioClock(Instant);
+/// A clock that goes with tokio's, so that pausing one pauses both. It can be set ahead.
+pub struct TokioClock {
+    since: Instant,
+    pub ahead: Mutex<Duration>,
+}
+
+impl TokioClock {
+    fn new(since: Instant) -> Arc<TokioClock> {
+        Arc::new(TokioClock { since, ahead: Mutex::default() })
+    }
+}
 
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000).after(self.0.elapsed())
+        Timestamp::from_millis(1_800_000_000_000).after(self.since.elapsed() + *self.ahead.lock())
     }
 }
 
@@ -98,7 +107,10 @@ impl Runner for Script {
 pub struct Moody {
     store: MemoryStore,
     pub broken: AtomicUsize,
+    /// How long after the commit its caller hears of it.
     pub slow: Mutex<Option<Duration>>,
+    /// How long a record is on its way to whoever asked for it.
+    pub late: Mutex<Option<Duration>>,
     /// Cut off from a shared store: nothing gets there, and nothing is heard.
     pub away: AtomicBool,
     /// Not told of what others do.
@@ -117,18 +129,24 @@ impl Moody {
         }
         ask(&self.store)
     }
+
+    fn slowly<T: Send + 'static>(&self, written: Stored<T>) -> Stored<T> {
+        after(*self.slow.lock(), written)
+    }
+}
+
+/// Done by the call, told later: as over a network.
+fn after<T: Send + 'static>(pause: Option<Duration>, done: Stored<T>) -> Stored<T> {
+    let Some(pause) = pause else { return done };
+    Box::pin(async move {
+        sleep(pause).await;
+        done.await
+    })
 }
 
 impl Store for Arc<Moody> {
     fn create(&self, new: NewTask) -> Stored<Task> {
-        // Enqueued by the call, committed later: as on disk.
-        let (created, slow) = (self.reach(|store| store.create(new)), *self.slow.lock());
-        Box::pin(async move {
-            if let Some(slow) = slow {
-                sleep(slow).await;
-            }
-            created.await
-        })
+        self.slowly(self.reach(|store| store.create(new)))
     }
 
     fn apply(&self, id: TaskId, step: Step, now: Timestamp) -> Stored<Change> {
@@ -136,11 +154,11 @@ impl Store for Arc<Moody> {
         if broken.is_ok() {
             return Box::pin(std::future::ready(Err(StoreError::Failed("the disk is full".to_owned()))));
         }
-        self.reach(|store| store.apply(id, step, now))
+        self.slowly(self.reach(|store| store.apply(id, step, now)))
     }
 
     fn get(&self, id: TaskId) -> Stored<Option<Task>> {
-        self.reach(|store| store.get(id))
+        after(*self.late.lock(), self.reach(|store| store.get(id)))
     }
 
     fn work(&self, id: TaskId) -> Stored<Option<Payload>> {
@@ -235,7 +253,7 @@ pub struct Bench {
     pub store: Arc<Moody>,
     script: Arc<Script>,
     pub runs: mpsc::UnboundedReceiver<Run>,
-    clock: Arc<TokioClock>,
+    pub clock: Arc<TokioClock>,
 }
 
 impl Bench {
@@ -253,7 +271,7 @@ impl Bench {
             refuses_to_stop: Mutex::default(),
             out_of_reach: Mutex::default(),
         });
-        let clock = Arc::new(TokioClock(Instant::now()));
+        let clock = TokioClock::new(Instant::now());
         let engine = engine(&store, &script, &clock);
         Bench { engine, store, script, runs: taken, clock }
     }
@@ -263,10 +281,10 @@ impl Bench {
         engine(&self.store, &self.script, &self.clock)
     }
 
-    /// Another node on the same shared store, with work and tests of its own and the same clock.
+    /// Another node on the same shared store, with work and tests of its own and a clock that agrees.
     pub fn another(&self) -> Bench {
         let mut bench = Bench::over(Moody::over(self.store.store.another()));
-        bench.clock = self.clock.clone();
+        bench.clock = TokioClock::new(self.clock.since);
         bench.engine = engine(&bench.store, &bench.script, &bench.clock);
         bench
     }

@@ -244,3 +244,21 @@ async fn a_submission_outlives_its_caller() {
     assert_eq!(run.work.description, Payload::parse("{\"do\":1}".to_owned()).expect("JSON"));
     assert_eq!(bench.engine.carried(), 1);
 }
+
+/// Work that nobody can stop any more is looked for until some time after its run limit; then its record can go.
+#[tokio::test(start_paused = true)]
+async fn stopping_is_given_up_after_the_run_limit() {
+    let mut bench = Bench::new();
+    bench.engine.start_upkeep();
+    bench.refuse_to_stop(usize::MAX);
+    let mut launch = bench.launch();
+    launch.lifetime.run_limit = Duration::from_secs(60);
+    let (task, run) = bench.task(launch).await;
+    run.report.checkpoint(json("1")).await.expect("put down");
+    bench.engine.cancel(&task.owner, task.id).await.expect("cancelled");
+    let carrier = async || bench.store.get(task.id).await.expect("read").map(|task| task.carrier);
+    sleep(Duration::from_secs(600)).await;
+    assert_ne!(carrier().await, Some(Carrier::Nobody));
+    sleep(Duration::from_secs(70)).await;
+    assert_eq!(carrier().await, Some(Carrier::Nobody));
+}

@@ -3,12 +3,14 @@
 mod bench;
 mod checkpoint;
 mod interleavings;
+mod keys;
 mod nodes;
+mod races;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use taskgate_task::{Failure, Outcome, Owner, Status, WorkClass};
+use taskgate_task::{Failure, MAX_STATE, Outcome, Owner, Question, Status, WorkClass};
 use tokio::time::{Instant, sleep};
 
 use self::bench::{Bench, asked, json, question, result, settle};
@@ -60,6 +62,34 @@ async fn a_result_that_is_too_long_fails_its_task() {
             (_, outcome) => panic!("{length}: {outcome:?}"),
         }
     }
+}
+
+/// What the work puts down, and asks, has an end too: it hears so while it runs, and what ended to ask has failed.
+#[tokio::test(start_paused = true)]
+async fn a_state_that_is_too_long_is_refused() {
+    let mut bench = Bench::new();
+    let long = |more: usize| json(&format!("\"{}\"", "x".repeat(MAX_STATE - 2 + more)));
+    let _call = bench.engine.start(bench.launch(), None).expect("started");
+    let inline = bench.run().await;
+    let (task, run) = bench.task(bench.launch()).await;
+    for report in [&inline.report, &run.report] {
+        report.checkpoint(long(0)).await.expect("kept");
+        let refused = report.checkpoint(long(1)).await;
+        assert!(matches!(refused, Err(EngineError::TooLong(_))), "{refused:?}");
+    }
+    let asks = || Question { params: Some(long(0)), ..question("q") };
+    let refused = run.report.ask(vec![asks()]).await;
+    assert!(matches!(refused, Err(EngineError::TooLong(_))), "{refused:?}");
+    assert_eq!(bench.get(&task).await.status, Status::Working);
+    run.end
+        .send(Ending::Asked { questions: vec![asks()], state: json("1"), raw: json("{}") })
+        .expect("heard");
+    let ended = bench.engine.wait(&Owner::local(), task.id).await.expect("ended");
+    assert_eq!(ended.status, Status::Failed);
+    let line = ended.status_message.expect("a line");
+    assert!(line.contains("cannot be asked") && line.contains(&MAX_STATE.to_string()), "{line}");
+    settle().await;
+    assert_eq!(bench.engine.carried(), 0);
 }
 
 #[tokio::test(start_paused = true)]

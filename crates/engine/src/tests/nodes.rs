@@ -11,7 +11,7 @@ use super::bench::{Bench, Moody, asked, json, question, result, settle};
 use crate::{EngineError, Launch, MemoryStore, Store};
 
 /// Nodes that live.
-async fn nodes<const N: usize>() -> [Bench; N] {
+pub async fn nodes<const N: usize>() -> [Bench; N] {
     let first = Bench::over(Moody::over(MemoryStore::shared()));
     let mut nodes = vec![first];
     for _ in 1..N {
@@ -26,11 +26,11 @@ async fn nodes<const N: usize>() -> [Bench; N] {
 }
 
 /// As a process dies: nothing of it gets to the store any more.
-fn kill(node: &Bench) {
+pub fn kill(node: &Bench) {
     node.store.away.store(true, Ordering::SeqCst);
 }
 
-fn repeatable(bench: &Bench) -> Launch {
+pub fn repeatable(bench: &Bench) -> Launch {
     Launch { class: WorkClass::Repeatable, ..bench.launch() }
 }
 
@@ -272,4 +272,46 @@ async fn heirs_share_what_is_left_without_doing_anything_twice() {
         assert_eq!((now.attempts, now.fence), (2, 3));
     }
     drop(Arc::clone(&b.store));
+}
+
+/// However many tasks are out of reach, those behind them are begun.
+#[tokio::test(start_paused = true)]
+async fn what_is_out_of_reach_holds_up_nobody() {
+    let [mut a, mut b] = nodes().await;
+    for number in 0..2000 {
+        let (_, run) = a.task(Launch { class: WorkClass::External, ..a.launch() }).await;
+        run.report.checkpoint(json(&number.to_string())).await.expect("kept");
+    }
+    b.is_out_of_reach("at another place");
+    kill(&a);
+    sleep(Duration::from_secs(60)).await;
+    for _ in 0..20 {
+        let mut c = b.another();
+        c.is_out_of_reach("at another place");
+        c.engine.rescue().await.expect("joined");
+        c.task(repeatable(&c)).await;
+        c.engine.drain(Duration::ZERO).await;
+        // Whichever of the others stands in the line at that moment.
+        tokio::time::timeout(Duration::from_secs(5), b.run()).await.expect("begun");
+        sleep(Duration::from_millis(1700)).await;
+    }
+}
+
+/// A node that shuts down lives among the others for as long as it lets calls finish, be they tasks by then or not yet.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_drains_slowly_keeps_its_lease() {
+    let [mut a, b] = nodes().await;
+    let call = a.engine.start(a.launch(), None).expect("started");
+    let run = a.run().await;
+    let engine = a.engine.clone();
+    let draining = tokio::spawn(async move { engine.drain(Duration::from_secs(120)).await });
+    sleep(Duration::from_secs(60)).await;
+    let task = call.become_task(None).await.expect("a task");
+    sleep(Duration::from_secs(30)).await;
+    run.end.send(result("{}")).expect("heard");
+    draining.await.expect("no panic");
+    assert_eq!(b.get(&task).await.status, Status::Completed);
+    // It has gone for good.
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(b.store.nodes().await.expect("nodes").len(), 1);
 }

@@ -33,9 +33,12 @@ impl Engine {
             self.0.executor.stop_all();
             let _ = tokio::time::timeout(LAST_WRITES, self.0.executor.idle()).await;
         }
-        if self.0.is_shared
-            && let Ok(Err(error)) = tokio::time::timeout(LAST_WRITES, self.0.store.leave(self.node())).await
-        {
+        if !self.0.is_shared {
+            return;
+        }
+        // Before anything else could renew the lease.
+        self.0.has_left.store(true, Ordering::Relaxed);
+        if let Ok(Err(error)) = tokio::time::timeout(LAST_WRITES, self.0.store.leave(self.node())).await {
             tracing::warn!(%error, "could not take leave; others notice when the lease is over");
         }
     }

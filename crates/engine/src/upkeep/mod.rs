@@ -7,6 +7,7 @@ mod hear;
 mod node;
 mod reconcile;
 mod rescue;
+mod signs;
 
 use std::future::Future;
 use std::time::Duration;

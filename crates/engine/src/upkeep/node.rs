@@ -2,10 +2,12 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
+use super::signs::Signs;
 use crate::store::Node;
 use crate::{Engine, EngineError, NodeSettings, StoreError};
 
@@ -23,7 +25,9 @@ impl Engine {
         let lease_until = now.after(settings.lease);
         let name = format!("{} (process {})", settings.name, std::process::id());
         let node = Node { id: self.node(), name, joined_at: now, lease_until };
-        Ok(self.0.store.join(node).await?)
+        self.0.store.join(node).await?;
+        self.lives_until(lease_until);
+        Ok(())
     }
 
     /// Renews the lease again and again, and buries the nodes that no longer do.
@@ -34,23 +38,24 @@ impl Engine {
             let mut ticks = interval(heartbeat);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut touch = Touch { since: Instant::now(), last: Instant::now() };
+            let mut signs = Signs::default();
             loop {
                 ticks.tick().await;
                 let Some(engine) = engine.upgrade().map(Engine) else { return };
-                if engine.is_draining() && engine.carried() == 0 {
+                if engine.0.has_left.load(Ordering::Relaxed) {
                     continue;
                 }
                 let is_in_touch = engine.beat(heartbeat).await;
                 let now = Instant::now();
                 if !is_in_touch || now.duration_since(touch.last) > lease {
                     touch.since = now;
+                    signs.forget();
                 }
                 if is_in_touch {
                     touch.last = now;
                     // A node that was itself out of touch cannot know whether others were: it gives them a lease of time.
-                    if now.duration_since(touch.since) >= lease
-                        && let Err(error) = engine.bury_the_dead().await
-                    {
+                    let may_judge = now.duration_since(touch.since) >= lease;
+                    if let Err(error) = engine.bury_the_dead(&mut signs, may_judge).await {
                         tracing::warn!(%error, "cannot look for dead nodes");
                     }
                 }
@@ -62,7 +67,10 @@ impl Engine {
     async fn beat(&self, patience: Duration) -> bool {
         let until = self.now().after(self.0.settings.lease);
         match timeout(patience, self.0.store.renew(self.node(), until)).await {
-            Ok(Ok(true)) => true,
+            Ok(Ok(true)) => {
+                self.lives_until(until);
+                true
+            }
             Ok(Ok(false)) => {
                 tracing::warn!(
                     carried = self.carried(),
@@ -92,10 +100,12 @@ impl Engine {
         self.join().await
     }
 
-    async fn bury_the_dead(&self) -> Result<(), StoreError> {
-        let now = self.now();
-        for node in self.0.store.nodes().await? {
-            if node.lease_until <= now && node.id != self.node() && self.0.store.bury(node.id, now).await? {
+    async fn bury_the_dead(&self, signs: &mut Signs, may_judge: bool) -> Result<(), StoreError> {
+        let nodes = self.0.store.nodes().await?;
+        let dead = signs.dead(nodes, self.now(), &self.0.settings);
+        for node in dead.into_iter().filter(|node| may_judge && node.id != self.node()) {
+            // Not if it has renewed its lease since.
+            if self.0.store.bury(node.id, node.lease_until).await? {
                 tracing::warn!(node = %node.id, name = node.name, "a node gave no sign of life; its work is taken over");
                 self.take_over().await;
             }

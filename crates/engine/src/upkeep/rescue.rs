@@ -1,5 +1,6 @@
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -61,7 +62,7 @@ impl Engine {
 
     /// Takes over what dead nodes carried, bounded per pass. Whether nothing was left.
     pub(crate) async fn take_over(&self) -> bool {
-        if self.is_draining() {
+        if self.is_draining() || !self.holds_its_lease() {
             return false;
         }
         let adopted = match self.0.store.orphans(BATCH).await {
@@ -89,10 +90,12 @@ impl Engine {
     }
 
     async fn try_begin_ready(&self) -> Result<(), StoreError> {
-        if self.is_draining() {
+        if self.is_draining() || !self.holds_its_lease() {
             return Ok(());
         }
-        let ready = self.0.store.ready(self.now(), BATCH).await?;
+        // What was out of reach the last time may still stand at the head of the line.
+        let limit = BATCH + self.0.executor.passed_over.swap(0, Ordering::Relaxed);
+        let ready = self.0.store.ready(self.now(), limit).await?;
         stream::iter(ready).for_each_concurrent(BATCH, |task| self.begin(task)).await;
         Ok(())
     }

@@ -1,8 +1,9 @@
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use taskgate_task::{Carrier, Failure, Loss, Step, Task, TaskId};
 
-use super::{Executor, Report, Runner, Work};
+use super::{Executor, NotStopped, Report, Runner, Work};
 use crate::engine::entropy;
 use crate::{Engine, EngineError, StoreError};
 
@@ -15,6 +16,8 @@ const IN_REACH_FIRST: Duration = Duration::from_secs(5);
 const OUT_OF_REACH: Duration = Duration::from_secs(30);
 /// The pause after work could not be stopped.
 const STOP_AGAIN: Duration = Duration::from_secs(2);
+/// How long after its run limit work that does not let itself be stopped is still looked for.
+const STOP_FOR: Duration = Duration::from_secs(600);
 
 impl Engine {
     /// Begins work that nobody carries as soon as it is ready, if it is to be begun at all.
@@ -38,7 +41,7 @@ impl Engine {
     ///
     /// A process that is shutting down begins nothing; the next one finds the task as it is.
     pub(crate) async fn begin(&self, task: Task) {
-        if self.is_draining() {
+        if self.is_draining() || !self.holds_its_lease() {
             return;
         }
         let Some(runner) = self.runner(&task.runner) else { return self.without_runner(task).await };
@@ -83,6 +86,7 @@ impl Engine {
     /// for longer than the others need to come first, so that it is in nobody's way.
     async fn out_of_reach(&self, task: &Task, message: String) -> Result<(), StoreError> {
         if self.ready_for(task) < IN_REACH_FIRST {
+            self.0.executor.passed_over.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
         let begun = self.0.store.apply(task.id, Step::Begin { node: self.node() }, self.now()).await?.task;
@@ -112,18 +116,23 @@ impl Engine {
         let Some(_stopping) = Executor::stopping(self, task.id) else { return };
         let (id, fence) = (task.id, task.fence);
         let stopped = match (self.runner(&task.runner), self.work_of(&task).await) {
-            (Some(runner), Ok(work)) => runner.stop(work).await.map_err(|error| error.to_string()),
+            (Some(runner), Ok(work)) => runner.stop(work).await,
             (None, _) => {
                 tracing::warn!(task = ?id, runner = task.runner, "nothing here knows how to stop this work");
                 Ok(())
             }
-            (_, Err(error)) => Err(error.to_string()),
+            (_, Err(error)) => Err(NotStopped(error.to_string())),
         };
         let step = match stopped {
             Ok(()) => Step::Stopped { fence },
-            Err(message) => {
-                tracing::warn!(task = ?id, message, "work was not stopped; trying again");
-                Step::PutBack { fence, pause: STOP_AGAIN, message }
+            // Nobody grants work more time than its run limit, wherever it is.
+            Err(error) if self.now() >= task.lifetime.run_deadline.after(STOP_FOR) => {
+                tracing::error!(task = ?id, %error, "giving up stopping work: it is past its run limit");
+                Step::Stopped { fence }
+            }
+            Err(error) => {
+                tracing::warn!(task = ?id, %error, "trying again");
+                Step::PutBack { fence, pause: STOP_AGAIN, message: error.to_string() }
             }
         };
         if let Some(change) = self.insist(id, step).await {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use taskgate_task::{Change, Failure, Lifetime, Outcome, Payload, Question, Step, Task, TaskId};
+use taskgate_task::{
+    Change, Failure, Lifetime, MAX_STATE, Outcome, Payload, Question, Refusal, Step, Task, TaskId,
+};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
@@ -20,6 +22,8 @@ pub(crate) struct Executor {
     /// The tasks that have ended and whose work is being stopped where it goes on.
     stopping: Mutex<HashSet<TaskId>>,
     inline: AtomicUsize,
+    /// How many tasks were left to other nodes since upkeep last looked for work.
+    pub(crate) passed_over: AtomicUsize,
     changed: Notify,
 }
 
@@ -165,8 +169,12 @@ impl Executor {
     /// the answers that were given there.
     pub(crate) fn heard(&self, task: &Task) {
         let Some(carried) = self.find(&task.id) else { return };
-        if task.status.is_terminal() || task.fence != carried.fence {
+        if task.status.is_terminal() || task.fence > carried.fence {
             carried.stop.notify_one();
+            return;
+        }
+        // Read before this attempt began, and late: it says nothing of it.
+        if task.fence < carried.fence {
             return;
         }
         let mut answers = carried.answers.lock();
@@ -244,7 +252,11 @@ impl Executor {
 
     fn enter(&self, id: TaskId, fence: u64, report: Report) -> Arc<Carried> {
         let carried = Arc::new(Carried { id, fence, stop: Notify::new(), answers: Mutex::default(), report });
-        self.carried.lock().insert(id.locator(), carried.clone());
+        let older = self.carried.lock().insert(id.locator(), carried.clone());
+        // Others have lost sight of it and nobody could find it here any more to stop it.
+        if let Some(older) = older {
+            older.stop.notify_one();
+        }
         carried
     }
 
@@ -356,8 +368,9 @@ impl Engine {
         }
     }
 
-    /// Makes a step of the work for as long as it takes: what it says exists nowhere else. `None` if it is refused.
-    pub(crate) async fn insist(&self, id: TaskId, step: Step) -> Option<Change> {
+    /// Makes a step of the work for as long as it takes: what it says exists nowhere else. `None` if it is refused. Questions
+    /// that are too long to be kept end the work, which waits for them.
+    pub(crate) async fn insist(&self, id: TaskId, mut step: Step) -> Option<Change> {
         let mut pause = Duration::from_millis(50);
         loop {
             match self.0.store.apply(id, step.clone(), self.now()).await {
@@ -366,6 +379,15 @@ impl Engine {
                     tracing::error!(task = ?id, %reason, "cannot store what became of an attempt; trying again");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(5));
+                }
+                Err(StoreError::Refused(refusal @ Refusal::TooLong(_)))
+                    if matches!(step, Step::Ask { .. }) =>
+                {
+                    if let Step::Ask { fence, .. } = step {
+                        let summary = format!("The questions cannot be asked: {refusal}");
+                        let data = serde_json::json!({ "reason": "max_state", "limit": MAX_STATE });
+                        step = Step::Finish { fence, outcome: unkept(summary, &data) };
+                    }
                 }
                 Err(other) => {
                     // Somebody else was first: a cancel, an expiry, a newer attempt. That is no fault.
@@ -387,6 +409,12 @@ impl Engine {
         let step = Step::Ask { fence, questions, resume: None };
         let change = self.0.store.apply(id, step, self.now()).await?;
         self.0.executor.expect(&id, change.asked, replies);
+        // From its commit on others could answer: what they did before the work waited for it was heard in vain.
+        if self.0.is_shared
+            && let Ok(Some(task)) = self.0.store.get(id).await
+        {
+            self.0.executor.heard(&task);
+        }
         // A question of a call that has become a task may have been taken back before it was the task's.
         self.take_back(id, fence).await
     }
@@ -411,6 +439,11 @@ fn within(max_result: usize, outcome: Outcome) -> Outcome {
     }
     let summary = format!("The result has {length} bytes, more than max_result ({max_result} bytes).");
     let data = serde_json::json!({ "reason": "max_result", "limit": max_result, "length": length });
+    unkept(summary, &data)
+}
+
+/// The error in place of what cannot be kept.
+fn unkept(summary: String, data: &serde_json::Value) -> Outcome {
     let error = serde_json::json!({ "code": -32603, "message": summary, "data": data });
     let body = Payload::from_value(&error).unwrap_or_else(|_| Payload::null());
     Outcome::Error { body, summary }

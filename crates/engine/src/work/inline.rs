@@ -107,6 +107,9 @@ impl Launch {
 
     /// The task of this work, carried by this node from now on.
     pub(crate) fn task(&self, engine: &Engine, ttl: Option<Duration>) -> Result<NewTask, EngineError> {
+        if !engine.holds_its_lease() {
+            return Err(EngineError::OutOfTouch);
+        }
         let now = engine.now();
         Ok(NewTask {
             id: engine.fresh_id()?,

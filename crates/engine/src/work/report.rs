@@ -2,12 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use taskgate_task::{Payload, Question, Step, TaskId};
+use taskgate_task::{Inputs, MAX_STATE, Payload, Question, Refusal, Step, TaskId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::inline::InlineEvent;
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, StoreError};
 
 /// Where work says how it is getting on, and asks.
 ///
@@ -113,11 +113,14 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// [`EngineError::Terminal`] if the task has ended, [`EngineError::Store`] if another attempt carries it now or the
-    /// store failed: what was put down before still stands.
+    /// [`EngineError::Terminal`] if the task has ended, [`EngineError::TooLong`] beyond [`MAX_STATE`], [`EngineError::Store`]
+    /// if another attempt carries it now or the store failed: what was put down before still stands.
     pub async fn checkpoint(&self, state: Payload) -> Result<(), EngineError> {
         self.sign();
         let kept = match &mut *self.0.mode.lock() {
+            Mode::Inline { .. } if state.as_str().len() > MAX_STATE => {
+                return Err(StoreError::Refused(Refusal::TooLong(state.as_str().len())).into());
+            }
             Mode::Inline { checkpoint, .. } => {
                 *checkpoint = Some(state);
                 return Ok(());
@@ -222,6 +225,19 @@ impl Report {
         };
         engine.ask(id, fence, questions, replies).await?;
         Ok(answers)
+    }
+
+    /// What the task of this work was asked before, by earlier attempts too, and what it was answered; `None` if it is no task.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Store`] if the store cannot be read.
+    pub async fn asked(&self) -> Result<Option<Inputs>, EngineError> {
+        let (engine, id) = match &*self.0.mode.lock() {
+            Mode::Inline { .. } => return Ok(None),
+            Mode::Task { engine, id, .. } => (engine.clone(), *id),
+        };
+        Ok(engine.0.store.get(id).await?.map(|task| task.inputs))
     }
 
     /// Takes back the questions whose receivers were dropped: nobody needs to answer them any more.

@@ -30,7 +30,7 @@ pub trait Runner: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`NotStopped`] if it must be tried again.
+    /// [`NotStopped`] if it must be tried again, by whomever.
     fn stop(&self, work: Work) -> BoxFuture<'static, Result<(), NotStopped>> {
         drop(work);
         Box::pin(std::future::ready(Ok(())))

@@ -146,6 +146,11 @@ impl Gateway {
             task_ttl: asked.map(|_| ttl()),
             is_checked: tool.is_some()
                 && (policy.check_arguments || policy.check_output != crate::policy::CheckOutput::Off),
+            max_calls: tool
+                .filter(|tool| {
+                    policy.class.is_some_and(can_repeat) || policy.class.is_none() && tool.repeatable
+                })
+                .map(|_| policy.max_attempts),
             may_save: tool.is_some() && policy.class == Some(WorkClass::Resumable),
             is_once: policy.class.is_none() && asked.is_some_and(|tool| !tool.repeatable),
         };
@@ -173,6 +178,11 @@ impl Gateway {
             Ended::TooLong(_) => Err(rpc(RpcError::internal("The call ended without an answer"))),
         }
     }
+}
+
+/// Whether a tool that is configured so may be called again.
+fn can_repeat(class: WorkClass) -> bool {
+    matches!(class, WorkClass::Repeatable | WorkClass::Resumable)
 }
 
 /// When this call becomes a task, or why it may not be made like this.

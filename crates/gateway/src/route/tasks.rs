@@ -105,6 +105,14 @@ pub(super) fn refusal(error: EngineError) -> Payload {
         EngineError::KeyConflict => RpcError::invalid_params(
             "The idempotency key was used for a call with other arguments; a new call needs a new key",
         ),
+        EngineError::KeyExpiring => RpcError::internal(
+            "The idempotency key was used for a call whose task has expired and whose work is still being stopped; try \
+             again later, or use another key",
+        ),
+        EngineError::TooLong(what) => RpcError::invalid_params(format!("This is too long: {what}")),
+        EngineError::OutOfTouch => RpcError::internal(
+            "This node was out of touch with the others and has not joined them again yet; try again in a moment",
+        ),
         EngineError::Draining => RpcError::internal("The gateway is shutting down; try again in a moment"),
         EngineError::Store(reason) => {
             tracing::error!(%reason, "the store failed");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use taskgate_client::session::{self, QuestionReply};
-use taskgate_engine::{Answered, Report};
+use taskgate_engine::{Answered, EngineError, Report};
 use taskgate_task::{Payload, Question};
 use taskgate_wire::{Capabilities, Id, RpcError, meta, method};
 use tokio::sync::oneshot;
@@ -150,6 +150,11 @@ impl Asking {
         let (questions, pending): (Vec<_>, Vec<_>) = self.gathered.drain(..).unzip();
         match report.ask(questions).await {
             Ok(answers) => self.out.extend(answers.into_iter().zip(pending)),
+            // The server hears it, and may go on without.
+            Err(error @ EngineError::TooLong(_)) => {
+                let error = RpcError::internal(format!("The question cannot be asked: {error}")).to_payload();
+                pending.into_iter().for_each(|pending| pending.reply.refuse(error.clone()));
+            }
             // The task has ended meanwhile. Dropping the replies lets another call have the questions, or refuses them.
             Err(error) => tracing::debug!(%error, "a question came too late"),
         }

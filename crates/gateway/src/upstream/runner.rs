@@ -4,14 +4,14 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use taskgate_client::session::{CallEvent, CallFailure, Lane};
 use taskgate_engine::{Ending, NotStopped, Report, Runner, Work};
-use taskgate_task::{InvalidPayload, Payload, Round};
+use taskgate_task::{InvalidPayload, Payload, Round, pause_before};
 use taskgate_wire::{LogLevel, Params, RawObject, RpcError, hosted as wire, meta, method};
 
 use super::Upstream;
 use super::asking::Asking;
 use super::checkpoint::Ticket;
 use super::ending::{ended, failed, failed_with, message_of, progress_line, refused};
-use super::hosted::{self, Begun, Handle, Line, Mark, Start, follow};
+use super::hosted::{self, Begun, Forgotten, Handle, Line, Mark, Start, follow};
 
 /// A request to an upstream, as it is kept with its task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct Request {
     /// For how many milliseconds a task of the upstream's own is wanted, if it is asked for one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub task_ttl: Option<u64>,
+    /// How many times the call may be made in all, should the upstream forget the task it has made of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub max_calls: Option<u32>,
     /// Whether the call must not be made again, should it be lost before the upstream has given a way back to it.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_once: bool,
@@ -84,7 +87,24 @@ impl Runner for McpRunner {
                 (Ok(session), Some(Mark::Task(handle))) => {
                     let heard = session.notifications();
                     let line = Line::back_to(&handle, session, &request);
-                    follow(Start { line, handle, first: None, token: None, heard }, &report).await
+                    let calls = handle.calls;
+                    let start = Start { line: line.clone(), handle, first: None, token: None, heard };
+                    match follow(start, &report).await {
+                        Ok(ending) => ending,
+                        Err(forgotten) => {
+                            let call = Call {
+                                upstream: &upstream,
+                                line: &line,
+                                request: &request,
+                                round: None,
+                                ticket: None,
+                            };
+                            match call.may_again(calls, forgotten, &report).await {
+                                Ok(()) => call.see_through(calls, &report).await,
+                                Err(ending) => ending,
+                            }
+                        }
+                    }
                 }
                 (Ok(session), mark) => {
                     let saved = match mark {
@@ -102,7 +122,9 @@ impl Runner for McpRunner {
                         .filter(|upstream| request.may_save && upstream.is_in_process())
                         .and_then(|_| Ticket::issue(&report, saved));
                     let line = Line::new(session, &request, request.stateless);
-                    call(&upstream, &line, &request, work.round.as_ref(), ticket.as_ref(), &report).await
+                    let (round, ticket) = (work.round.as_ref(), ticket.as_ref());
+                    let call = Call { upstream: &upstream, line: &line, request: &request, round, ticket };
+                    call.see_through(0, &report).await
                 }
                 (Err(error), _) => failed(error.to_payload(), error.message),
             };
@@ -147,35 +169,66 @@ fn interrupted() -> Ending {
     failed(error.to_payload(), message.to_owned())
 }
 
-/// Makes the call and sees it through.
-async fn call(
-    upstream: &Weak<Upstream>,
-    line: &Line,
-    request: &Request,
-    round: Option<&Round>,
-    ticket: Option<&Ticket>,
-    report: &Report,
-) -> Ending {
-    let mut asks = request.task_ttl.is_some();
-    loop {
-        let params = match params(line, request, round, asks, ticket) {
-            Ok(params) => params,
-            Err(error) => return failed_with(&error.to_string()),
-        };
-        let error = match attempt(line, &request.method, params, asks, report).await {
-            Ok(ending) => return ending,
-            Err(error) => error,
-        };
-        // A server that cannot do without has done nothing yet.
-        if asks
-            || request.method != method::TOOLS_CALL
-            || !wire::needs_tasks(&error)
-            || !may_ask(upstream, request)
-        {
-            let summary = message_of(&error);
-            return failed(error, summary);
+/// A call that is to be made.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    upstream: &'a Weak<Upstream>,
+    line: &'a Line,
+    request: &'a Request,
+    round: Option<&'a Round>,
+    ticket: Option<&'a Ticket>,
+}
+
+impl Call<'_> {
+    /// Makes the call, which was made `calls` times before, and sees it through.
+    async fn see_through(mut self, mut calls: u32, report: &Report) -> Ending {
+        let request = self.request;
+        let mut asks = request.task_ttl.is_some();
+        loop {
+            let params = match params(self.line, request, self.round, asks, self.ticket) {
+                Ok(params) => params,
+                Err(error) => return failed_with(&error.to_string()),
+            };
+            let error = match attempt(self.line, &request.method, params, asks, calls + 1, report).await {
+                Ok(Ok(ending)) => return ending,
+                Ok(Err(forgotten)) => {
+                    calls += 1;
+                    match self.may_again(calls, forgotten, report).await {
+                        Ok(()) => self.round = None,
+                        Err(ending) => return ending,
+                    }
+                    continue;
+                }
+                Err(error) => error,
+            };
+            // A server that cannot do without has done nothing yet.
+            if asks
+                || request.method != method::TOOLS_CALL
+                || !wire::needs_tasks(&error)
+                || !may_ask(self.upstream, request)
+            {
+                let summary = message_of(&error);
+                return failed(error, summary);
+            }
+            asks = true;
         }
-        asks = true;
+    }
+
+    /// Waits until the call may be made again, of whose task the server no longer knows: nothing of it goes on there. If it
+    /// may not be, that is its end.
+    async fn may_again(
+        &self,
+        calls: u32,
+        Forgotten(ending): Forgotten,
+        report: &Report,
+    ) -> Result<(), Ending> {
+        if calls >= self.request.max_calls.unwrap_or(1) {
+            return Err(ending);
+        }
+        report
+            .go_on("The server has forgotten the task it made of this call, and is called again.".to_owned());
+        tokio::time::sleep(pause_before(calls + 1, 0)).await;
+        Ok(())
     }
 }
 
@@ -212,14 +265,15 @@ fn params(
     }
 }
 
-/// Makes the call once. `Err` is the error the upstream answered with.
+/// Makes the call once, which is the call of this number. `Err` is the error the upstream answered with.
 async fn attempt(
     line: &Line,
     name: &str,
     params: Option<Payload>,
     asks: bool,
+    calls: u32,
     report: &Report,
-) -> Result<Ending, Payload> {
+) -> Result<Result<Ending, Forgotten>, Payload> {
     // From before the call: what is said of its task may overtake the answer that names it.
     let heard = asks.then(|| line.session.notifications());
     let call = line.call(name, params.as_ref().map(Payload::as_raw), asks);
@@ -238,17 +292,17 @@ async fn attempt(
                 CallEvent::Done(Ok(result)) => break result,
                 CallEvent::Done(Err(CallFailure::Rpc(error))) => return Err(error),
                 // A server that died is not called again even if it could be: the call may be what it dies of.
-                CallEvent::Done(Err(failure)) => return Ok(failed_with(&failure.to_string())),
+                CallEvent::Done(Err(failure)) => return Ok(Ok(failed_with(&failure.to_string()))),
             },
             due = asking.next() => asking.go_on(due, report).await,
         }
     };
     let created = line.dialect().filter(|_| name == method::TOOLS_CALL);
     let made = match created.and_then(|dialect| wire::created(dialect, &result)) {
-        None => return Ok(ended(result)),
+        None => return Ok(Ok(ended(result))),
         Some(made) => made,
     };
-    Ok(match (made, heard) {
+    let ending = match (made, heard) {
         // To whoever did not declare tasks this is just one of the result types that do not exist.
         (Err(_), None) if matches!(line.lane, Lane::Modern(_)) => ended(result),
         (Err(error), _) => failed_with(&error.to_string()),
@@ -258,17 +312,18 @@ async fn attempt(
             failed_with("The server answered with a task although none was asked for")
         }
         (Ok((id, first)), Some(heard)) => {
-            let handle = Handle { id, era: line.lane.version().as_str().to_owned() };
+            let handle = Handle { id, era: line.lane.version().as_str().to_owned(), calls };
             match hosted::keep(line, &handle, report).await {
                 Ok(()) => {
                     let line = line.clone();
-                    follow(Start { line, handle, first: Some(first), token: Some(token), heard }, report)
-                        .await
+                    let start = Start { line, handle, first: Some(first), token: Some(token), heard };
+                    return Ok(follow(start, report).await);
                 }
                 Err(error) => failed_with(&format!("The handle of the server's task was not kept: {error}")),
             }
         }
-    })
+    };
+    Ok(Ok(ending))
 }
 
 /// The params with the level in `_meta`, unless the caller has put one there.

@@ -8,7 +8,7 @@ use taskgate_gateway::{Gateway, MemoryStore, TaskMode, ToolPolicy, UpstreamSpec,
 
 use crate::harness::{Board, Era, Offers, Pipe, accept, form, logs, paused_store, quick, settings, steps};
 
-const ERAS: [Era; 2] = [Era::Session, Era::Modern];
+pub const ERAS: [Era; 2] = [Era::Session, Era::Modern];
 
 /// A gateway on this store in front of an upstream that hosts tasks.
 pub async fn gateway_on(board: &Board, store: &MemoryStore, wanted: UpstreamTasks) -> Gateway {
@@ -31,7 +31,7 @@ async fn get(pipe: &mut Pipe, id: &str) -> Value {
 }
 
 /// Lets time pass until this is so.
-async fn until(what: &str, mut is: impl AsyncFnMut() -> bool) {
+pub async fn until(what: &str, mut is: impl AsyncFnMut() -> bool) {
     for _ in 0..10_000 {
         if is().await {
             return;

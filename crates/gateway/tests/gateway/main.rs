@@ -17,6 +17,7 @@ mod eras;
 mod framing;
 mod handlers;
 mod hosted;
+mod hosted_again;
 mod hosted_oddly;
 mod hostile;
 mod inline;

@@ -292,6 +292,8 @@ async fn capabilities_are_spelled_exactly() {
 #[tokio::test(flavor = "multi_thread")]
 async fn older_versions_hear_nothing_of_tasks() {
     let server = serve(&Board::new(Era::Both)).await;
+    // A pipe that ends drains its gateway, and the sessions over HTTP end with that.
+    let mut pipes = Vec::new();
     for (version, tasks) in
         [("2024-11-05", false), ("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)]
     {
@@ -305,7 +307,9 @@ async fn older_versions_hear_nothing_of_tasks() {
         }
         let get = old.ask("tasks/get", json!({"taskId": "x"})).await.code();
         assert_eq!(get, if tasks { -32602 } else { -32601 }, "{version}");
-        let over_stdio = Pipe::start(&server.gateway).initialize(version, json!({})).await;
+        let mut pipe = Pipe::start(&server.gateway);
+        let over_stdio = pipe.initialize(version, json!({})).await;
+        pipes.push(pipe);
         assert_eq!(over_stdio.result()["protocolVersion"], version);
         assert_eq!(over_stdio.result()["capabilities"].get("tasks").is_some(), tasks, "{version}");
     }

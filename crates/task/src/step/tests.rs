@@ -199,6 +199,29 @@ fn answers_move_the_task_only_when_their_keys_are_open() {
     );
 }
 
+/// A JSON text of this length.
+fn long(length: usize) -> Payload {
+    payload(&format!("\"{}\"", "x".repeat(length - 2)))
+}
+
+#[test]
+fn what_is_kept_of_the_work_has_an_end() {
+    let before = task(WorkClass::Resumable);
+    let put_down = |length| before.step(Step::Checkpoint { fence: 1, state: long(length) }, START);
+    assert!(put_down(MAX_STATE).is_ok());
+    assert_eq!(put_down(MAX_STATE + 1).err(), Some(Refusal::TooLong(MAX_STATE + 1)));
+    let ask = |length| {
+        let question = Question { params: Some(long(length)), ..question("q") };
+        before.step(Step::Ask { fence: 1, questions: vec![question], resume: Some(payload("1")) }, START)
+    };
+    let around = "q".len() + question("q").method.len() + "1".len();
+    assert_eq!(ask(MAX_STATE - around + 1).err(), Some(Refusal::TooLong(MAX_STATE + 1)));
+    let asked = ask(MAX_STATE - around - 10).expect("asked").task;
+    let give = |length| asked.step(Step::Answer { answers: vec![("q".to_owned(), long(length))] }, START);
+    assert_eq!(give(11).err(), Some(Refusal::TooLong(MAX_STATE + 1)));
+    assert!(give(10).is_ok());
+}
+
 fn withdraw(fence: u64, keys: &[&str]) -> Step {
     Step::Withdraw { fence, keys: keys.iter().map(|key| (*key).to_owned()).collect() }
 }

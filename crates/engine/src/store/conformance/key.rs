@@ -4,6 +4,7 @@ use futures_util::future::try_join_all;
 use taskgate_task::{IdempotencyKey, NewTask, Owner, Step};
 
 use super::sample::{self, NOW};
+use crate::store::LONGEST_NAMES;
 use crate::{Store, StoreError};
 
 fn key(tool: &str, key: &str) -> IdempotencyKey {
@@ -12,6 +13,46 @@ fn key(tool: &str, key: &str) -> IdempotencyKey {
 
 fn keyed(key: IdempotencyKey) -> NewTask {
     NewTask { key: Some(key), ..sample::new_task() }
+}
+
+/// A name of `length` bytes that no database can make shorter.
+fn name(length: usize, seed: u64) -> String {
+    let mut state = seed;
+    let next = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'!' + u8::try_from((state >> 33) % 90).unwrap())
+    });
+    next.take(length).collect()
+}
+
+/// What a task is found by may be so long and no longer, in every store alike, and what is refused harms nothing.
+pub async fn names_are_as_long_as_every_store_can_find<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    let made = |owner: usize, tool: usize, key: usize, nuls: usize| {
+        let owner = Owner::named(&format!("{}{}", name(owner, 1), "\0".repeat(nuls)));
+        let key = IdempotencyKey { tool: name(tool, 2), key: name(key, 3), digest: [1; 32] };
+        NewTask { owner, key: Some(key), ..sample::new_task() }
+    };
+    let most = LONGEST_NAMES;
+    for new in [made(most - 2, 1, 1, 0), made(most - 600, 400, 200, 0), made(most - 1202, 1, 1, 600)] {
+        let (owner, key) = (new.owner.clone(), new.key.clone().unwrap());
+        let task = sample::create(&store, new).await;
+        assert_eq!(store.keyed(&owner, &key).await.unwrap(), Some((task.id, true)));
+        assert_eq!(store.list(&owner, None, 10).await.unwrap().tasks.len(), 1);
+    }
+    let beside = sample::new_task();
+    let beside_id = beside.id;
+    let too_long =
+        [made(most - 1, 1, 1, 0), made(1, 1, most - 1, 0), made(most - 1201, 1, 1, 600), made(9000, 1, 1, 0)];
+    let refused: Vec<_> = too_long.into_iter().map(|new| store.create(new)).collect();
+    let kept = store.create(beside);
+    for refused in refused {
+        let refused = refused.await;
+        assert!(matches!(refused, Err(StoreError::TooLong(_))), "{refused:?}");
+    }
+    assert_eq!(kept.await.unwrap().id, beside_id);
+    let only_owner = NewTask { owner: Owner::named(&name(most + 1, 4)), ..sample::new_task() };
+    assert!(matches!(store.create(only_owner).await, Err(StoreError::TooLong(_))));
 }
 
 /// One task for a key of an owner and tool; other owners and tools have keys of their own.

@@ -51,6 +51,7 @@ pub async fn run_all<S: Store>(make: impl Fn() -> S) {
     node::lost_work_is_ready_until_it_is_begun(&make).await;
     node::ended_work_is_kept_until_it_is_stopped(&make).await;
     node::versions_are_told_for_many(&make).await;
+    key::names_are_as_long_as_every_store_can_find(&make).await;
     key::a_key_is_taken_once(&make).await;
     key::a_key_lives_as_long_as_its_task(&make).await;
     key::one_of_many_gets_the_key(&make).await;

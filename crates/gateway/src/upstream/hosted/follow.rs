@@ -28,15 +28,18 @@ pub struct Start {
     pub heard: Notifications,
 }
 
+/// The server no longer knows the task: nothing of it goes on there. The end, unless the call is made again.
+pub struct Forgotten(pub Ending);
+
 /// Follows a task of an upstream to its end.
 ///
 /// Its state is asked for at the server's interval; what the server says by itself only makes that happen sooner.
-pub async fn follow(start: Start, report: &Report) -> Ending {
+pub async fn follow(start: Start, report: &Report) -> Result<Ending, Forgotten> {
     let Start { line, handle, first, token, mut heard } = start;
     let Some(dialect) = line.dialect() else {
-        return failed_with(
+        return Ok(failed_with(
             "The server no longer speaks a version that has tasks, and this call waits for one of its tasks",
-        );
+        ));
     };
     let is_new = first.is_some();
     let mut pace = Pace::new(first.as_ref().and_then(|task| task.poll_interval));
@@ -58,9 +61,15 @@ pub async fn follow(start: Start, report: &Report) -> Ending {
         early: None,
         early_ends: 0,
         is_over: false,
+        is_forgotten: false,
         asking: Asking::of_task(),
         inputs: Inputs::default(),
     };
+    // Another attempt may have been answered and have had no time to pass it on. Of a call that was made again there may be
+    // answers to a task before this one.
+    if !is_new && handle.calls == 1 {
+        following.inputs.remember(report).await;
+    }
     if let Some(first) = &first {
         following.voice.tell(first, report);
     }
@@ -90,7 +99,7 @@ pub async fn follow(start: Start, report: &Report) -> Ending {
             }
         };
         if let Some(ending) = ending {
-            return ending;
+            return if following.is_forgotten { Err(Forgotten(ending)) } else { Ok(ending) };
         }
     }
 }
@@ -126,6 +135,7 @@ struct Following<'a> {
     early_ends: u32,
     /// Whether the task has ended and only its result is missing.
     is_over: bool,
+    is_forgotten: bool,
     asking: Asking,
     inputs: Inputs,
 }
@@ -311,6 +321,7 @@ impl Following<'_> {
                 let (code, message) = (translate::code_of(error), message_of(error));
                 let is = |known: ErrorCode| code == Some(known.number().into());
                 if is(ErrorCode::InvalidParams) {
+                    self.is_forgotten = true;
                     let why = format!("The server no longer knows the task it made of this call: {message}");
                     return Some(failed_with(&why));
                 }

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use taskgate_client::session::CallFailure;
-use taskgate_engine::{Answered, Report};
+use taskgate_engine::{Answered, EngineError, Report};
 use taskgate_task::Payload;
 use taskgate_wire::{RawObject, method};
 use tokio::sync::oneshot;
@@ -23,12 +23,21 @@ const MOST_QUESTIONS: usize = 1024;
 pub struct Inputs {
     /// By the server's keys, which it never uses twice.
     known: HashMap<String, Known>,
+    /// What was answered to an earlier attempt, by the server's keys, and perhaps never arrived.
+    given: HashMap<String, Given>,
     out: Vec<(String, oneshot::Receiver<Answered>)>,
     sent: FuturesUnordered<BoxFuture<'static, Sent>>,
 }
 
 /// An answer by its key, and whether the server has taken it.
 type Sent = (String, Payload, Result<Payload, CallFailure>);
+
+/// A question that was answered to an earlier attempt.
+struct Given {
+    method: String,
+    params: Option<Payload>,
+    answer: Payload,
+}
 
 struct Known {
     is_elicitation: bool,
@@ -45,6 +54,23 @@ pub enum News {
 }
 
 impl Inputs {
+    /// Takes in what was answered to earlier attempts: a question that the server still shows is not asked a second time.
+    pub async fn remember(&mut self, report: &Report) {
+        let asked = match report.asked().await {
+            Ok(asked) => asked.unwrap_or_default(),
+            // It is asked again, then.
+            Err(error) => return tracing::warn!(%error, "cannot see what was answered before"),
+        };
+        for asked in asked.all() {
+            // `null` stands for a requestor that could not answer, and for a question whose attempt was lost.
+            if let Some(answer) = asked.answer.clone().filter(|answer| *answer != Payload::null()) {
+                let key = asked.asker_key.as_ref().unwrap_or(&asked.key).clone();
+                let (method, params) = (asked.method.clone(), asked.params.clone());
+                self.given.insert(key, Given { method, params, answer });
+            }
+        }
+    }
+
     /// Takes in which questions are open now: asks those that are new, takes back those that are gone. Returns the answers
     /// that were given but never arrived.
     ///
@@ -75,7 +101,12 @@ impl Inputs {
             whom.allows(&question.method, question.params.as_ref(), report)?;
             let is_elicitation = question.method == method::ELICIT;
             self.known.insert(key.to_owned(), Known { is_elicitation, undelivered: None });
-            questions.push(question);
+            match self.given.remove(key) {
+                Some(given) if given.method == question.method && given.params == question.params => {
+                    undelivered.push((key.to_owned(), given.answer));
+                }
+                _ => questions.push(question),
+            }
         }
         let before = self.out.len();
         self.out.retain(|(key, _)| requests.get(key).is_some());
@@ -90,6 +121,9 @@ impl Inputs {
         let keys: Vec<String> = questions.iter().map(|question| question.key.clone()).collect();
         match report.ask(questions).await {
             Ok(answers) => self.out.extend(keys.into_iter().zip(answers)),
+            Err(error @ EngineError::TooLong(_)) => {
+                return Err(format!("The server's questions cannot be asked: {error}"));
+            }
             // The task has ended meanwhile, and this attempt with it.
             Err(error) => tracing::debug!(%error, "a question came too late"),
         }
@@ -108,7 +142,7 @@ impl Inputs {
 
     /// Resolves when something has happened; never, if nothing is asked. Nothing is lost if it is dropped before.
     pub async fn next(&mut self) -> News {
-        let Inputs { known, out, sent } = self;
+        let Inputs { known, out, sent, .. } = self;
         let news = std::future::poll_fn(|context| {
             if let Poll::Ready(Some((key, answer, taken))) = sent.poll_next_unpin(context) {
                 return Poll::Ready((key, Err((answer, taken))));

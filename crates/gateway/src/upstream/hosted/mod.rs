@@ -23,7 +23,7 @@ use super::asking::Whom;
 use super::{Request, lane};
 
 pub use begun::{Begun, keep};
-pub use follow::{Start, follow};
+pub use follow::{Forgotten, Start, follow};
 
 /// The way back to a task of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,18 @@ pub struct Handle {
     pub id: String,
     /// The version it was made under.
     pub era: String,
+    /// How many times the call had been made when it was made.
+    #[serde(skip_serializing_if = "is_one", default = "one")]
+    pub calls: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 /// What is put down of a call, for whoever goes on with it.
@@ -189,7 +201,7 @@ mod tests {
 
     #[test]
     fn marks_read_back() {
-        let mark = Mark::Task(Handle { id: "a\"b".to_owned(), era: "2025-11-25".to_owned() });
+        let mark = Mark::Task(Handle { id: "a\"b".to_owned(), era: "2025-11-25".to_owned(), calls: 1 });
         let written = mark.write().expect("JSON");
         assert_eq!(written.as_str(), r#"{"task":{"id":"a\"b","era":"2025-11-25"}}"#);
         assert_eq!(Mark::read(&written).expect("read"), mark);

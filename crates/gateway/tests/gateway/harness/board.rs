@@ -232,7 +232,9 @@ impl Board {
 
     /// Hosts a task and returns its id.
     pub fn host(&self, task: Hosted) -> String {
-        let id = format!("hosted-{}", self.0.state.lock().hosted.len() + 1);
+        // Never one that was forgotten.
+        self.bump("hosted");
+        let id = format!("hosted-{}", self.count("hosted"));
         self.change(|state| {
             state.hosted.insert(id.clone(), task);
         });

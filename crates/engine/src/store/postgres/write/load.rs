@@ -9,7 +9,7 @@ use crate::store::postgres::connect::Connector;
 use crate::store::postgres::fault::failed;
 use crate::store::postgres::row::{self, Cell};
 use crate::store::postgres::text::kept;
-use crate::store::{Kept, KeptTask};
+use crate::store::{Kept, KeptTask, check_names};
 
 /// Keeps what another store has dumped, on a session of its own and in one transaction.
 pub(in crate::store::postgres) async fn load(connector: &Connector, all: &[Kept]) -> Result<(), StoreError> {
@@ -47,6 +47,7 @@ async fn refuse_what_is_taken(client: &Client, tasks: &[&KeptTask]) -> Result<()
     let (mut keys, mut keyed) = (Keys::default(), Vec::new());
     let mut seen = HashMap::new();
     for kept in tasks {
+        check_names(&kept.task.owner, kept.key.as_ref())?;
         let Some(key) = &kept.key else { continue };
         let owner = kept.task.owner.as_str();
         if let Some((id, digest)) = seen.insert((owner, &key.tool, &key.key), (kept.task.id, key.digest)) {

@@ -9,7 +9,7 @@ use super::job::{Done, Job, What};
 use crate::StoreError;
 use crate::store::code::Bodies;
 use crate::store::postgres::row::{self, Cell};
-use crate::store::{creation, is_work_wanted, spare};
+use crate::store::{check_names, creation, is_work_wanted, spare};
 
 /// Owner, tool and key.
 type Scope<'a> = (&'a str, &'a str, &'a str);
@@ -79,6 +79,7 @@ impl<'a> Plan<'a> {
     }
 
     fn create(&mut self, new: &'a NewTask) -> Result<Task, StoreError> {
+        check_names(&new.owner, new.key.as_ref())?;
         let scope = scope(new);
         if let (Some(scope), Some(key)) = (&scope, &new.key)
             && let Some((id, digest)) = self.keys.get(scope)

@@ -6,9 +6,9 @@ use taskgate_task::{IdempotencyKey, NewTask, Payload, Task};
 use super::bind::{Binder, in_row};
 use super::{Write, append};
 use crate::store::code::Code;
-use crate::store::creation;
 use crate::store::sqlite::blob::Blobs;
 use crate::store::sqlite::{failed, read};
+use crate::store::{check_names, creation};
 use crate::{Feed, News, StoreError};
 
 /// Keeps a new task.
@@ -39,6 +39,7 @@ pub(super) fn insert(
     work: Option<&Payload>,
     key: Option<&IdempotencyKey>,
 ) -> Result<(), StoreError> {
+    check_names(&task.owner, key)?;
     if let Some(key) = key
         && let Some((id, same)) = read::keyed(db, &task.owner, key)?
     {
