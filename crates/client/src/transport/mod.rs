@@ -1,6 +1,7 @@
-//! What carries messages: child processes and channels within this process.
+//! What carries messages: child processes, HTTP and channels within this process.
 
 mod close;
+pub mod http;
 pub mod memory;
 pub mod stdio;
 
@@ -34,6 +35,15 @@ pub enum Inbound {
     },
     /// Bytes that are no message. They were skipped and the connection goes on: many servers print banners.
     Malformed(Malformed),
+    /// A request of ours has no answer and will get none; the connection goes on.
+    Failed {
+        /// The request's id.
+        id: Id,
+        /// Why.
+        failure: http::RequestFailure,
+    },
+    /// New requests should be made on another connection. Those under way go on.
+    Stale(CloseReason),
     /// The connection has ended. Nothing follows.
     Closed(CloseReason),
 }
