@@ -65,6 +65,12 @@ impl GatewayBuilder {
         self.add(UpstreamSpec::new(name, UpstreamKind::Process(command)))
     }
 
+    /// Adds a server that is a URL as an upstream.
+    #[must_use]
+    pub fn upstream_url(self, name: &str, server: crate::HttpServer) -> Self {
+        self.add(UpstreamSpec::new(name, UpstreamKind::Http(server)))
+    }
+
     /// Adds an upstream.
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "nobody adds a builder and a server with a plus sign")]
@@ -144,10 +150,13 @@ impl GatewayBuilder {
                 return Err(BuildError::NoPlace(spec.name));
             }
             // Whoever has set a limit of its own for a server means it.
-            if let UpstreamKind::Process(command) = &mut spec.kind
-                && command.line_limit == crate::StdioCommand::LINE_LIMIT
-            {
-                command.line_limit = command.line_limit.max(self.settings.node.max_result + AROUND_A_RESULT);
+            let limit = match &mut spec.kind {
+                UpstreamKind::Process(command) => Some(&mut command.line_limit),
+                UpstreamKind::Http(server) => Some(&mut server.message_limit),
+                UpstreamKind::InProcess(_) | UpstreamKind::Command(_) => None,
+            };
+            if let Some(limit) = limit.filter(|limit| **limit == crate::StdioCommand::LINE_LIMIT) {
+                *limit = (*limit).max(self.settings.node.max_result + AROUND_A_RESULT);
             }
             upstreams.push(Upstream::start(spec, yard.as_ref()));
         }

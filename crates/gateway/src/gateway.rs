@@ -124,6 +124,7 @@ impl Gateway {
         // Whoever waited for a task that was handed over hears so.
         let _ = tokio::time::timeout(LAST_WORDS, self.0.sessions.quiet()).await;
         self.0.sessions.end_all();
+        futures_util::future::join_all(self.0.upstreams.iter().map(|upstream| upstream.say_goodbye())).await;
     }
 
     /// The owner of an unauthenticated HTTP caller.

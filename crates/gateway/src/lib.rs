@@ -35,6 +35,7 @@ pub use policy::{
     DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy, UpstreamKind,
     UpstreamSpec, UpstreamTasks,
 };
+pub use taskgate_client::transport::http::{Auth, HttpServer, OAuth, Secret, ServerUrl};
 pub use taskgate_client::transport::stdio::StdioCommand;
 pub use taskgate_detached::Launcher;
 pub use taskgate_engine::store::{Findings, Kept, Vacuumed, transfer};

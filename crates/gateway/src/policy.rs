@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskgate_client::transport::Link;
+use taskgate_client::transport::http::HttpServer;
 use taskgate_client::transport::stdio::StdioCommand;
 use taskgate_engine::NodeSettings;
 use taskgate_task::{LifetimePolicy, WorkClass};
@@ -75,6 +76,8 @@ impl ToolPolicy {
 pub enum UpstreamKind {
     /// A child process that speaks MCP over stdio.
     Process(StdioCommand),
+    /// A server that is a URL.
+    Http(HttpServer),
     /// A server in this program; called once for each connection.
     InProcess(Arc<dyn Fn() -> Link + Send + Sync>),
     /// A command that is a tool. It outlives this process.

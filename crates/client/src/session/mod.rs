@@ -141,17 +141,22 @@ impl Session {
         reason_of(self.line.0.stale.subscribe()).await
     }
 
-    /// Whether it is the same conversation.
-    pub fn is(&self, other: &Session) -> bool {
-        Arc::ptr_eq(&self.line, &other.line)
+    /// Whether that is so already.
+    pub fn is_stale(&self) -> bool {
+        self.line.0.stale.borrow().is_some()
     }
 
-    /// Ends the connection: calls in flight fail, and a process at the other end is stopped before this returns.
+    /// Ends the connection: calls in flight fail, and a process at the other end is stopped, or a server told that its session
+    /// is over, before this returns.
     pub async fn close(&self) {
         self.line.0.close(CloseReason::new(CloseCause::Requested));
         if let Some(control) = &self.line.0.control {
             control.stop();
             control.ended().await;
+        }
+        if let Some(mut farewell) = self.line.0.farewell.clone() {
+            // Nothing is ever sent there: it ends.
+            let _ = farewell.changed().await;
         }
     }
 }

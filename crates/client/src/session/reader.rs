@@ -18,7 +18,7 @@ use crate::transport::{CloseCause, CloseReason, Inbound, Link};
 
 /// The one task of a session: takes what arrives to where it belongs, and sends what had to wait for room.
 pub(super) async fn run(shared: Arc<Shared>, link: Link) {
-    let Link { out, mut inbound, control: _ } = link;
+    let Link { out, mut inbound, .. } = link;
     while !shared.is_closed() {
         let waiting = shared.outbox.is_waiting();
         tokio::select! {

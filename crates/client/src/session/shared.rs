@@ -31,6 +31,7 @@ pub(super) struct Shared {
     /// Why new calls should be made elsewhere, once that is so.
     pub(super) stale: watch::Sender<Option<CloseReason>>,
     pub(super) control: Option<ProcessControl>,
+    pub(super) farewell: Option<watch::Receiver<()>>,
     /// Taken away at the end, so that listeners notice it.
     heard: Mutex<Option<broadcast::Sender<Heard>>>,
     /// What was heard before anybody listened.
@@ -48,6 +49,7 @@ impl Shared {
             closed: watch::Sender::new(None),
             stale: watch::Sender::new(None),
             control: link.control.clone(),
+            farewell: link.farewell.clone(),
             heard: Mutex::new(Some(heard)),
             first: Mutex::new(Some(first)),
         }

@@ -6,7 +6,7 @@ pub mod memory;
 pub mod stdio;
 
 use taskgate_wire::{Id, Malformed, Message};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 pub use close::{CloseCause, CloseReason};
 
@@ -21,6 +21,8 @@ pub struct Link {
     pub inbound: mpsc::Receiver<Inbound>,
     /// The process at the other end, if there is one.
     pub control: Option<stdio::ProcessControl>,
+    /// Ends when the last word to the other end has been said, where that takes a while after the link is dropped.
+    pub farewell: Option<watch::Receiver<()>>,
 }
 
 /// Something that arrived.

@@ -1,8 +1,10 @@
 use std::sync::Weak;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use taskgate_client::session::{CallEvent, CallFailure, Lane};
+use taskgate_client::{FailureKind, RequestFailure};
 use taskgate_engine::{Ending, NotStopped, Report, Runner, Work};
 use taskgate_task::{InvalidPayload, Payload, Round};
 use taskgate_wire::{LogLevel, Params, RawObject, RpcError, hosted as wire, meta, method};
@@ -12,6 +14,9 @@ use super::asking::Asking;
 use super::checkpoint::Ticket;
 use super::ending::{ended, failed, failed_with, message_of, progress_line};
 use super::hosted::{self, Begun, Handle, Line, Mark, Start, follow};
+
+/// How long work waits before it is tried again with a server that was there a moment ago.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// A request to an upstream, as it is kept with its task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -89,7 +94,7 @@ impl Runner for McpRunner {
                         .filter(|upstream| request.may_save && upstream.is_in_process())
                         .and_then(|_| Ticket::issue(&report, saved));
                     let line = Line::new(session, &request, request.stateless);
-                    call(&upstream, &line, &request, work.round.as_ref(), ticket.as_ref(), &report).await
+                    call(&upstream, line, &request, &work, ticket.as_ref(), &report).await
                 }
                 (Err(error), _) => failed(error.to_payload(), error.message),
             }
@@ -133,21 +138,36 @@ fn interrupted() -> Ending {
 /// Makes the call and sees it through.
 async fn call(
     upstream: &Weak<Upstream>,
-    line: &Line,
+    mut line: Line,
     request: &Request,
-    round: Option<&Round>,
+    work: &Work,
     ticket: Option<&Ticket>,
     report: &Report,
 ) -> Ending {
     let mut asks = request.task_ttl.is_some();
+    let mut is_renewed = false;
     loop {
-        let params = match params(line, request, round, asks, ticket) {
+        let params = match params(&line, request, work.round.as_ref(), asks, ticket) {
             Ok(params) => params,
             Err(error) => return failed_with(&error.to_string()),
         };
-        let error = match attempt(line, &request.method, params, asks, report).await {
+        let error = match attempt(&line, &request.method, params, asks, report).await {
             Ok(ending) => return ending,
-            Err(error) => error,
+            Err(NotDone::Answered(error)) => error,
+            // The server has not looked at it, so nothing is done twice. Once: a server that loses every session has none.
+            Err(NotDone::Failed(failure)) if failure.kind == FailureKind::SessionLost && !is_renewed => {
+                is_renewed = true;
+                let session = match upstream.upgrade() {
+                    Some(upstream) => upstream.session().await,
+                    None => Err(RpcError::internal("The gateway is shutting down")),
+                };
+                match session {
+                    Ok(session) => line = Line::new(session, request, request.stateless),
+                    Err(error) => return failed(error.to_payload(), error.message),
+                }
+                continue;
+            }
+            Err(NotDone::Failed(failure)) => return not_answered(upstream, &failure, work, report),
         };
         // A server that cannot do without has done nothing yet.
         if asks
@@ -159,6 +179,21 @@ async fn call(
             return failed(error, summary);
         }
         asks = true;
+    }
+}
+
+/// The end of a call that has no answer while its server, as far as is known, goes on.
+fn not_answered(upstream: &Weak<Upstream>, failure: &RequestFailure, work: &Work, report: &Report) -> Ending {
+    let name = upstream.upgrade().map(|upstream| upstream.name().to_owned()).unwrap_or_default();
+    let message = format!("The server {name:?}: {failure}");
+    match failure.kind {
+        // It may have been done or may still be going on. What becomes of it is a question of its class.
+        FailureKind::Interrupted => Ending::Lost { message },
+        // Work that was interrupted has no caller who could try again.
+        FailureKind::Unreachable | FailureKind::SessionLost if report.is_task() && work.is_taken_up => {
+            Ending::PutBack { pause: PAUSE, message }
+        }
+        _ => failed_with(&message),
     }
 }
 
@@ -195,14 +230,22 @@ fn params(
     }
 }
 
-/// Makes the call once. `Err` is the error the upstream answered with.
+/// Why a call that was made once has no result, where more can be said of it than that.
+enum NotDone {
+    /// The upstream answered with this error.
+    Answered(Payload),
+    /// The call, or its answer, was lost on its way.
+    Failed(RequestFailure),
+}
+
+/// Makes the call once.
 async fn attempt(
     line: &Line,
     name: &str,
     params: Option<Payload>,
     asks: bool,
     report: &Report,
-) -> Result<Ending, Payload> {
+) -> Result<Ending, NotDone> {
     // From before the call: what is said of its task may overtake the answer that names it.
     let heard = asks.then(|| line.session.notifications());
     let call = line.call(name, params.as_ref().map(Payload::as_raw), asks);
@@ -219,7 +262,8 @@ async fn attempt(
                 CallEvent::QuestionWithdrawn { id, .. } => asking.take_back(&id, report).await,
                 CallEvent::Notification { .. } => {}
                 CallEvent::Done(Ok(result)) => break result,
-                CallEvent::Done(Err(CallFailure::Rpc(error))) => return Err(error),
+                CallEvent::Done(Err(CallFailure::Rpc(error))) => return Err(NotDone::Answered(error)),
+                CallEvent::Done(Err(CallFailure::Request(failure))) => return Err(NotDone::Failed(failure)),
                 // A server that died is not called again even if it could be: the call may be what it dies of.
                 CallEvent::Done(Err(failure)) => return Ok(failed_with(&failure.to_string())),
             },

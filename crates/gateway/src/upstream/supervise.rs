@@ -1,9 +1,10 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
 use taskgate_client::session::{Heard, Lane, Notifications, OpenError, OpenOptions, Session};
-use taskgate_client::transport::stdio;
+use taskgate_client::transport::{CloseCause, CloseReason, http, stdio};
 use taskgate_task::Payload;
 use taskgate_wire::{ListKind, RawObject, Version, method};
 use tokio::sync::watch;
@@ -26,10 +27,12 @@ const LOOPING: u32 = 5;
 pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
     let mut failures: u32 = 0;
     let mut opening = Opening { probe: true, first: true };
+    // Whether the connection before this one was made at once, without a pause.
+    let mut hurried = false;
     loop {
         let Some(strong) = upstream.upgrade() else { return };
         let since = Instant::now();
-        let why: String = match connect(&strong, &mut opening).await {
+        let (why, at_once) = match connect(&strong, &mut opening).await {
             Ok((session, catalog)) => {
                 strong.shelf.put(ListKind::Tools, Arc::new(catalog));
                 [ListKind::Prompts, ListKind::Resources, ListKind::Templates]
@@ -47,10 +50,19 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
                     look_again(&strong, &session);
                 }
                 drop(strong);
-                listen(&upstream, &session, heard).await
+                let reason = listen(&upstream, &session, heard).await;
+                (reason.to_string(), matches!(reason.cause, CloseCause::SessionLost(_)))
             }
-            Err(why) => why,
+            Err(why) => (why, false),
         };
+        // A server that was started anew is there: only its memory is gone. Should it lose the next session as well, there is
+        // more to it.
+        hurried = at_once && (!hurried || since.elapsed() >= SUSTAINED);
+        if hurried {
+            tracing::info!(upstream = %upstream.upgrade().map(|it| it.name().to_owned()).unwrap_or_default(), %why, "connecting again");
+            state.send_replace(State::Starting);
+            continue;
+        }
         let Some(strong) = upstream.upgrade() else { return };
         failures = if since.elapsed() >= SUSTAINED { 1 } else { failures + 1 };
         tracing::warn!(upstream = strong.name(), failures, %why, "down");
@@ -83,6 +95,11 @@ async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session,
         UpstreamKind::Process(command) => {
             let link = stdio::spawn(command)
                 .map_err(|error| format!("cannot start {:?}: {error}", command.program))?;
+            (link, false)
+        }
+        UpstreamKind::Http(server) => {
+            let link = http::connect(server)
+                .map_err(|error| format!("cannot get ready for {}: {error}", server.url))?;
             (link, false)
         }
         UpstreamKind::InProcess(connect) => (connect(), true),
@@ -124,14 +141,14 @@ async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session,
     Ok((session, catalog.map_err(|error| error.message)?))
 }
 
-/// Passes on what the upstream says until the connection ends; returns why it ended.
-async fn listen(upstream: &Weak<Upstream>, session: &Session, mut heard: Notifications) -> String {
-    let closed = session.closed();
+/// Passes on what the upstream says until the connection ends, or another one is needed; returns why.
+async fn listen(upstream: &Weak<Upstream>, session: &Session, mut heard: Notifications) -> CloseReason {
+    let stale = session.stale();
     let subscribed = subscribe(upstream, session);
-    tokio::pin!(closed, subscribed);
+    tokio::pin!(stale, subscribed);
     loop {
         tokio::select! {
-            reason = &mut closed => return reason.to_string(),
+            reason = &mut stale => return reason,
             heard = heard.next() => match heard {
                 Some(Heard::Notification { method, params }) => pass_on(upstream, method, params),
                 // Whatever was missed, every list may have changed.
@@ -140,7 +157,7 @@ async fn listen(upstream: &Weak<Upstream>, session: &Session, mut heard: Notific
                         pass_on(upstream, method.to_owned(), None);
                     }
                 }
-                None => return closed.await.to_string(),
+                None => return stale.await,
             },
             () = &mut subscribed => {}
         }
@@ -192,8 +209,15 @@ async fn subscribe(upstream: &Weak<Upstream>, session: &Session) {
     if let lane @ Lane::Modern(_) = lane(session, true)
         && let Some(filter) = changing_lists(session, lane)
     {
-        let failure =
-            keep_listening(session, lane, &filter, |method, params| pass_on(upstream, method, params)).await;
+        let was_open = AtomicBool::new(false);
+        let heard = |method: String, params| {
+            // What has changed since the subscription broke nobody has heard.
+            if method == method::LISTEN_ACKNOWLEDGED && was_open.swap(true, Ordering::Relaxed) {
+                CHANGING.iter().for_each(|(_, _, method)| pass_on(upstream, (*method).to_owned(), None));
+            }
+            pass_on(upstream, method, params);
+        };
+        let failure = keep_listening(session, lane, &filter, heard).await;
         tracing::debug!(%failure, "the subscription to changed lists has ended");
     }
     std::future::pending().await

@@ -33,6 +33,11 @@ impl RequestFailure {
         RequestFailure { kind, what: what.into() }
     }
 
+    /// Whether every other request on this connection fails as well, while one on a new connection may not.
+    pub fn is_of_connection(&self) -> bool {
+        matches!(self.kind, FailureKind::Unreachable | FailureKind::SessionLost)
+    }
+
     /// A request that could not be sent, or whose answer did not begin.
     pub(super) fn sending(server: &str, error: reqwest::Error) -> Self {
         if error.is_connect() {

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
 use taskgate_wire::{Id, Message, Version, method};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
@@ -55,8 +55,12 @@ pub fn connect(server: &HttpServer) -> Result<Link, String> {
     let (out, outgoing) = mpsc::channel(QUEUE);
     let (to_reader, inbound) = mpsc::channel(QUEUE);
     let line = Arc::new(Line::new(client, server.clone(), to_reader));
-    tokio::spawn(run(line, outgoing));
-    Ok(Link { out, inbound, control: None })
+    let (speaking, farewell) = watch::channel(());
+    tokio::spawn(async move {
+        run(line, outgoing).await;
+        drop(speaking);
+    });
+    Ok(Link { out, inbound, control: None, farewell: Some(farewell) })
 }
 
 /// Carries messages out until the link is dropped; then lets go of every stream and ends the session.

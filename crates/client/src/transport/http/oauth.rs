@@ -25,7 +25,7 @@ const ANSWER: Duration = Duration::from_secs(20);
 const LONGEST: usize = 256 << 10;
 
 /// How to get tokens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct OAuth {
     /// The token endpoint.
     pub token_url: ServerUrl,
@@ -175,6 +175,20 @@ impl Tokens {
             _ => {}
         }
         kept.refresh = Some(next);
+    }
+}
+
+impl fmt::Debug for OAuth {
+    /// The resource may be a URL that is a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuth")
+            .field("token_url", &self.token_url)
+            .field("client_id", &self.client_id)
+            .field("client_secret", &self.client_secret)
+            .field("secret_in_form", &self.secret_in_form)
+            .field("refresh_token", &self.refresh_token)
+            .field("scope", &self.scope)
+            .finish_non_exhaustive()
     }
 }
 
