@@ -27,12 +27,11 @@ const LOOPING: u32 = 5;
 pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
     let mut failures: u32 = 0;
     let mut opening = Opening { probe: true, first: true };
-    // Whether the connection before this one was made at once, without a pause.
-    let mut hurried = false;
     loop {
         let Some(strong) = upstream.upgrade() else { return };
         let since = Instant::now();
-        let (why, at_once) = match connect(&strong, &mut opening).await {
+        // Whether the server is there, as far as is known: one that was started anew has only lost its memory.
+        let (why, is_there): (String, bool) = match connect(&strong, &mut opening).await {
             Ok((session, catalog)) => {
                 strong.shelf.put(ListKind::Tools, Arc::new(catalog));
                 [ListKind::Prompts, ListKind::Resources, ListKind::Templates]
@@ -55,26 +54,21 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>) {
             }
             Err(why) => (why, false),
         };
-        // A server that was started anew is there: only its memory is gone. Should it lose the next session as well, there is
-        // more to it.
-        hurried = at_once && (!hurried || since.elapsed() >= SUSTAINED);
-        if hurried {
-            tracing::info!(upstream = %upstream.upgrade().map(|it| it.name().to_owned()).unwrap_or_default(), %why, "connecting again");
-            state.send_replace(State::Starting);
-            continue;
-        }
         let Some(strong) = upstream.upgrade() else { return };
         failures = if since.elapsed() >= SUSTAINED { 1 } else { failures + 1 };
         tracing::warn!(upstream = strong.name(), failures, %why, "down");
         let text: Arc<str> = why.into();
-        state.send_replace(if failures >= LOOPING {
-            State::CrashLoop(text)
-        } else {
-            State::Restarting(text)
+        state.send_replace(match failures {
+            LOOPING.. => State::CrashLoop(text),
+            _ if is_there => State::Starting,
+            _ => State::Restarting(text),
         });
         drop(strong);
-        let pause = FIRST_PAUSE * 2u32.saturating_pow(failures - 1);
-        tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
+        // Should it lose the next session as well, there is more to it.
+        if !is_there || failures > 1 {
+            let pause = FIRST_PAUSE * 2u32.saturating_pow(failures - 1);
+            tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
+        }
     }
 }
 

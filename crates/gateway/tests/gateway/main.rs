@@ -39,5 +39,6 @@ mod sessions;
 mod silent;
 mod streams;
 mod upstreams;
+mod urls;
 mod versions;
 mod waiting;
