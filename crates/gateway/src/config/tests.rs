@@ -351,7 +351,7 @@ fn a_file_cut_off_anywhere_gets_a_verdict() {
 
 #[test]
 fn the_examples_are_valid() {
-    for name in ["quickstart.toml", "everything.toml", "several.toml"] {
+    for name in ["quickstart.toml", "everything.toml", "several.toml", "url.toml"] {
         Config::load(repository().join("examples").join(name)).unwrap_or_else(|errors| panic!("{errors}"));
     }
 }
@@ -366,6 +366,19 @@ fn the_pieces_in_the_manual_are_valid() {
     for piece in pieces {
         valid(&if piece.contains("[[upstream]]") { piece.to_owned() } else { format!("{piece}\n{LEAST}") });
     }
+}
+
+#[test]
+fn the_examples_of_urls_are_valid() {
+    let manual = fs::read_to_string(repository().join("docs/upstream-http.md")).expect("the manual");
+    let env = |_: &str| Some("sesame".to_owned());
+    let pieces = manual.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let servers = pieces.map(|piece| {
+        let config = Config::parse_with(piece, "f", Path::new("/"), &env).unwrap_or_else(|e| panic!("{e}"));
+        config.upstreams[0].server.clone()
+    });
+    let servers: Vec<UpstreamServer> = servers.collect();
+    assert!(servers.len() == 2 && servers.iter().all(|server| matches!(server, UpstreamServer::Url(_))));
 }
 
 #[test]
