@@ -12,7 +12,7 @@ use taskgate_wire::{Id, Malformed, Message, method};
 
 use super::failure::{FailureKind, RequestFailure, root_of};
 use super::headers::{self, LAST_EVENT_ID, SESSION_ID};
-use super::line::Line;
+use super::line::{Line, Repeat};
 
 /// The longest error body that is looked at.
 const ERROR_BODY: usize = 256 << 10;
@@ -37,6 +37,13 @@ impl Asked {
         }
     }
 
+    /// Whether it may be sent twice: of what is known here, everything but the call of a tool.
+    fn repeat(&self) -> Repeat {
+        let name = self.method.as_str();
+        let is_known = method::is_of_clients(name) || name == method::PING || name.starts_with("tasks/");
+        if is_known && name != method::TOOLS_CALL { Repeat::Safe } else { Repeat::Never }
+    }
+
     async fn make(&self, line: &Line) -> Result<(), RequestFailure> {
         let version = headers::stateless_version(self.params.as_ref());
         let mut own = HeaderMap::new();
@@ -54,7 +61,7 @@ impl Asked {
             method: self.method.clone(),
             params: self.params.clone(),
         };
-        let response = line.post(message.to_text(), own).await?;
+        let response = line.post(message.to_text(), own, self.repeat()).await?;
         if !response.status().is_success() {
             return self.refused(line, response, in_session).await;
         }

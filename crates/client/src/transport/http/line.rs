@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
-use reqwest::{Client, Method, Response, StatusCode, Url};
+use reqwest::{Method, Response, StatusCode, Url};
 use taskgate_wire::{Id, Message};
 use tokio::sync::mpsc;
 
 use super::failure::{FailureKind, RequestFailure};
 use super::headers::{self, SESSION_ID, ToolHeaders};
 use super::secret::secret_header;
-use super::server::{Auth, HttpServer};
+use super::server::{Auth, Clients, HttpServer};
 use crate::transport::{CloseCause, CloseReason, Inbound};
 
 /// How often a request is sent to another place of the same server, as it says.
@@ -22,9 +22,18 @@ const MOST_WAITS: usize = 3;
 /// The longest that a request is put off. A server that wants more hears nothing, and the caller hears how long.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
+/// Whether a request that may have arrived can be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// It changes nothing, or the same as the first time.
+    Safe,
+    /// It may be work, which nobody wants done twice.
+    Never,
+}
+
 /// One connection to a server, in the sense of a link: what its requests have in common.
 pub(super) struct Line {
-    client: Client,
+    clients: Clients,
     pub(super) server: HttpServer,
     /// Where the endpoint is by now: a server may have moved it.
     url: Mutex<Url>,
@@ -43,10 +52,10 @@ struct Session {
 }
 
 impl Line {
-    pub(super) fn new(client: Client, server: HttpServer, inbound: mpsc::Sender<Inbound>) -> Self {
+    pub(super) fn new(clients: Clients, server: HttpServer, inbound: mpsc::Sender<Inbound>) -> Self {
         let url = Mutex::new(server.url.as_url().clone());
         Line {
-            client,
+            clients,
             server,
             url,
             inbound,
@@ -119,50 +128,64 @@ impl Line {
     }
 
     /// Sends a message.
-    pub(super) async fn post(&self, body: String, own: HeaderMap) -> Result<Response, RequestFailure> {
+    pub(super) async fn post(
+        &self,
+        body: String,
+        own: HeaderMap,
+        repeat: Repeat,
+    ) -> Result<Response, RequestFailure> {
         let mut headers = own;
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        self.send(Method::POST, headers, Some(body)).await
+        self.send(Method::POST, headers, Some(body), repeat).await
     }
 
     /// Asks for a stream.
     pub(super) async fn get(&self, own: HeaderMap) -> Result<Response, RequestFailure> {
         let mut headers = own;
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        self.send(Method::GET, headers, None).await
+        self.send(Method::GET, headers, None, Repeat::Safe).await
     }
 
     /// Ends the session, if there is one.
     pub(super) async fn delete(&self) {
         if self.has_session() {
             let headers = self.session_headers();
-            if let Err(failure) = self.send(Method::DELETE, headers, None).await {
+            if let Err(failure) = self.send(Method::DELETE, headers, None, Repeat::Safe).await {
                 tracing::debug!(%failure, "the session was not ended");
             }
         }
     }
 
-    /// Sends a request. It is sent again only after answers that say that nothing was done: the token is not accepted, the
-    /// endpoint is elsewhere, there are too many requests.
+    /// Sends a request. It is sent again after answers that say that nothing was done: the token is not accepted, the endpoint
+    /// is elsewhere, there are too many requests. One that can safely be repeated is sent again as well, once, if its
+    /// connection was lost before the answer began.
     async fn send(
         &self,
         method: Method,
         headers: HeaderMap,
         body: Option<String>,
+        repeat: Repeat,
     ) -> Result<Response, RequestFailure> {
+        let mut client = if repeat == Repeat::Safe { &self.clients.kept } else { &self.clients.fresh };
+        let mut is_repeated = repeat == Repeat::Never;
         let mut refused: Option<String> = None;
         let (mut moves, mut waits) = (0, 0);
         loop {
             let (credentials, token) = self.credentials(refused.as_deref()).await?;
             let url = self.url.lock().clone();
-            let mut request = self.client.request(method.clone(), url.clone()).headers(credentials);
+            let mut request = client.request(method.clone(), url.clone()).headers(credentials);
             request = request.headers(headers.clone());
             if let Some(body) = &body {
                 request = request.body(body.clone());
             }
-            let response =
-                request.send().await.map_err(|error| RequestFailure::sending(&self.name(), error))?;
+            let response = match request.send().await {
+                Err(error) if !is_repeated && !error.is_connect() => {
+                    (is_repeated, client) = (true, &self.clients.fresh);
+                    continue;
+                }
+                sent => sent.map_err(|error| RequestFailure::sending(&self.name(), error))?,
+            };
             match response.status() {
                 StatusCode::UNAUTHORIZED if refused.is_none() && self.has_another(token.as_deref()) => {
                     refused = token;

@@ -29,7 +29,7 @@ use tokio::time::timeout;
 
 use super::Link;
 use answer::Asked;
-use line::Line;
+use line::{Line, Repeat};
 
 pub use failure::{FailureKind, RequestFailure};
 pub use oauth::{OAuth, Tokens};
@@ -51,10 +51,10 @@ const ENDING: Duration = Duration::from_secs(2);
 ///
 /// What is missing on this machine.
 pub fn connect(server: &HttpServer) -> Result<Link, String> {
-    let client = server::client(&server.url)?;
+    let clients = server::Clients::new(&server.url)?;
     let (out, outgoing) = mpsc::channel(QUEUE);
     let (to_reader, inbound) = mpsc::channel(QUEUE);
-    let line = Arc::new(Line::new(client, server.clone(), to_reader));
+    let line = Arc::new(Line::new(clients, server.clone(), to_reader));
     let (speaking, farewell) = watch::channel(());
     tokio::spawn(async move {
         run(line, outgoing).await;
@@ -148,7 +148,7 @@ async fn tell(line: &Line, message: Message) {
         headers::version(&mut headers, Version::V2026_07_28.as_str());
         headers::mirror(&mut headers, method, params.as_ref(), &line.tools.lock());
     }
-    let failure = match timeout(ACCEPTING, line.post(message.to_text(), headers)).await {
+    let failure = match timeout(ACCEPTING, line.post(message.to_text(), headers, Repeat::Safe)).await {
         Ok(Ok(response)) if response.status().is_success() => return,
         Ok(Ok(response)) if response.status() == StatusCode::NOT_FOUND && line.has_session() => {
             line.session_lost()

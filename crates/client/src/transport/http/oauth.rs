@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::failure::root_of;
 use super::secret::Secret;
-use super::server::{ServerUrl, client};
+use super::server::{Clients, ServerUrl};
 
 /// A token is renewed this long before its end, so that it does not end on its way.
 const EARLY: Duration = Duration::from_secs(30);
@@ -116,7 +116,7 @@ impl Tokens {
         }
         let client = match &kept.client {
             Some(client) => client.clone(),
-            None => kept.client.insert(client(&oauth.token_url)?).clone(),
+            None => kept.client.insert(Clients::new(&oauth.token_url)?.fresh).clone(),
         };
         let mut request = client
             .post(oauth.token_url.as_url().clone())

@@ -11,9 +11,10 @@ use crate::transport::stdio::StdioCommand;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Connections that nobody uses are closed before the common servers close them: a request on a connection that the
-/// other side is just closing would be lost, and nobody could know whether it arrived.
+/// Connections that nobody uses are closed before the common servers close them.
 const IDLE: Duration = Duration::from_secs(3);
+/// How many of them there may be.
+const IDLE_CONNECTIONS: usize = 16;
 /// How a peer that has gone without a word is noticed: after this silence it is asked for a sign of life, at this
 /// interval and this often. A healthy server may be silent for hours.
 const ALIVE: (Duration, Duration, u32) = (Duration::from_secs(20), Duration::from_secs(10), 4);
@@ -135,8 +136,24 @@ impl fmt::Debug for ServerUrl {
     }
 }
 
-/// A client for requests to this URL and others of its origin. It follows nothing and sends nothing twice by itself.
-pub(super) fn client(url: &ServerUrl) -> Result<Client, String> {
+/// What sends requests to a URL and others of its origin. It follows nothing and sends nothing twice by itself.
+pub(super) struct Clients {
+    /// Connections are kept and used again. The other side may just be closing the one that is taken, and then nobody knows
+    /// whether a request has arrived: only for what can be sent again.
+    pub(super) kept: Client,
+    /// Every request has a connection of its own.
+    pub(super) fresh: Client,
+}
+
+impl Clients {
+    pub(super) fn new(url: &ServerUrl) -> Result<Clients, String> {
+        let tls = tls(url.as_url().scheme() == "https")?;
+        Ok(Clients { kept: client(url, tls.clone(), IDLE_CONNECTIONS)?, fresh: client(url, tls, 0)? })
+    }
+}
+
+/// A client that keeps up to `idle` connections that nobody uses.
+fn client(url: &ServerUrl, tls: rustls::ClientConfig, idle: usize) -> Result<Client, String> {
     let builder = Client::builder()
         .user_agent(concat!("taskgate/", env!("CARGO_PKG_VERSION")))
         .redirect(redirect::Policy::none())
@@ -144,10 +161,11 @@ pub(super) fn client(url: &ServerUrl) -> Result<Client, String> {
         .referer(false)
         .connect_timeout(CONNECT)
         .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(idle)
         .tcp_keepalive(ALIVE.0)
         .tcp_keepalive_interval(ALIVE.1)
         .tcp_keepalive_retries(ALIVE.2)
-        .tls_backend_preconfigured(tls(url.as_url().scheme() == "https")?);
+        .tls_backend_preconfigured(tls);
     // A proxy stands between this machine and others, not between its programs.
     let builder = if url.is_loopback() { builder.no_proxy() } else { builder };
     builder.build().map_err(super::failure::root_of)

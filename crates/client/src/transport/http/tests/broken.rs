@@ -148,6 +148,46 @@ async fn a_body_that_is_cut_off_interrupts_the_call() {
     assert_eq!(failure.kind, FailureKind::Interrupted);
 }
 
+/// What only asks is asked again, once, if the connection is lost before the answer begins; a tool is not called again.
+#[tokio::test]
+async fn what_is_no_work_is_sent_again() {
+    let script = Script::start().await;
+    let session = script.legacy(&script.server()).await;
+    let listing = session.call(LEGACY, "tools/list", None, CallOptions::default());
+    drop(script.expect("tools/list").await);
+    script.expect("tools/list").await.answer(&json!({"tools": []})).await;
+    outcome(listing).await.expect("listed");
+    let listing = session.call(LEGACY, "tools/list", None, CallOptions::default());
+    drop(script.expect("tools/list").await);
+    drop(script.expect("tools/list").await);
+    assert_eq!(failure(listing).await.kind, FailureKind::Interrupted);
+    let unknown = session.call(LEGACY, "x/y", None, CallOptions::default());
+    drop(script.expect("x/y").await);
+    assert_eq!(failure(unknown).await.kind, FailureKind::Interrupted);
+    assert!(script.is_silent().await);
+}
+
+/// A server may close a connection that was kept at the very moment in which it is used again.
+#[tokio::test]
+async fn a_tool_is_called_on_a_connection_of_its_own() {
+    let script = Script::start().await;
+    let session = script.legacy(&script.server()).await;
+    let listing = session.call(LEGACY, "tools/list", None, CallOptions::default());
+    let mut kept = script.expect("tools/list").await;
+    let body = json!({"jsonrpc": "2.0", "id": kept.id(), "result": {"tools": []}}).to_string();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    kept.send(&format!("{head}{body}")).await;
+    outcome(listing).await.expect("listed");
+    // That connection is still open and could be used.
+    let calling = call(&session, LEGACY, "t");
+    script.expect("tools/call").await.answer(&json!({})).await;
+    outcome(calling).await.expect("called");
+    drop(kept);
+}
+
 /// A server that accepts connections and then says nothing must not keep the session from being ended.
 #[tokio::test]
 async fn a_server_that_has_gone_silent_holds_nobody_up() {
