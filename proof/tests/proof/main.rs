@@ -24,3 +24,4 @@ mod serve;
 mod site;
 mod store;
 mod tidy;
+mod urls;

@@ -17,7 +17,7 @@ use super::line::{Line, Repeat};
 /// The longest error body that is looked at.
 const ERROR_BODY: usize = 256 << 10;
 /// How often in a row a stream that broke is asked for in vain.
-const RESUMES: u32 = 6;
+const RESUMES: u32 = 5;
 /// How long to wait before asking for a stream again: what is usual, and what a server may want at least and at most.
 const PAUSE: (Duration, Duration, Duration) =
     (Duration::from_secs(1), Duration::from_millis(100), Duration::from_secs(60));
@@ -147,12 +147,7 @@ impl Asked {
     /// An answer with a status that says no. Most servers say more in the body, which then is the answer.
     async fn refused(&self, line: &Line, response: Response, in_session: bool) -> Result<(), RequestFailure> {
         let status = response.status();
-        let is_json = content_type(&response) == "application/json";
-        let body = if is_json { whole(line, response, ERROR_BODY).await? } else { None };
-        let error = body.and_then(|body| match Message::parse(&body) {
-            Ok(Message::Error { error, .. }) => Some(error),
-            _ => None,
-        });
+        let error = error_in(line, response).await?;
         if in_session && says_lost(status, error.as_ref()) {
             return Err(line.session_lost());
         }
@@ -230,13 +225,6 @@ async fn resume(
             Ok(response) if response.status().is_server_error() => {
                 last = format!("asked for the rest, it answered with the status {}", response.status());
             }
-            Ok(response) if response.status() == StatusCode::NOT_FOUND && line.has_session() => {
-                line.concluded(&line.session_lost()).await;
-                return Err(RequestFailure::interrupted(
-                    &line.name(),
-                    "it does not know the session any more",
-                ));
-            }
             Ok(response)
                 if response.status().is_success() && content_type(&response) == "text/event-stream" =>
             {
@@ -244,6 +232,9 @@ async fn resume(
             }
             Ok(response) => {
                 let what = format!("it does not give out the rest, status {}", response.status());
+                if tells_lost(line, response).await {
+                    line.concluded(&line.session_lost()).await;
+                }
                 return Err(RequestFailure::interrupted(&line.name(), &what));
             }
             Err(failure) => {
@@ -255,9 +246,27 @@ async fn resume(
     Err(RequestFailure::interrupted(&line.name(), &last))
 }
 
+/// The error object in the body of an answer, if there is one.
+async fn error_in(line: &Line, response: Response) -> Result<Option<Payload>, RequestFailure> {
+    if content_type(&response) != "application/json" {
+        return Ok(None);
+    }
+    let body = whole(line, response, ERROR_BODY).await?;
+    Ok(body.and_then(|body| match Message::parse(&body) {
+        Ok(Message::Error { error, .. }) => Some(error),
+        _ => None,
+    }))
+}
+
+/// Whether an answer to something of the session says that the session is gone.
+pub(super) async fn tells_lost(line: &Line, response: Response) -> bool {
+    let status = response.status();
+    line.has_session() && error_in(line, response).await.is_ok_and(|error| says_lost(status, error.as_ref()))
+}
+
 /// Whether an answer says that the session is gone. The status for it is 404; widespread servers made from the TypeScript
 /// SDK's examples say 400 and that there is no valid session.
-pub(super) fn says_lost(status: StatusCode, error: Option<&Payload>) -> bool {
+fn says_lost(status: StatusCode, error: Option<&Payload>) -> bool {
     #[derive(Deserialize)]
     struct Said {
         code: i64,

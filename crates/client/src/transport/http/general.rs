@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use taskgate_wire::sse::{SseEvent, SseReader};
 use tokio::time::Instant;
 
-use super::answer::{content_type, messages};
+use super::answer::{content_type, messages, tells_lost};
 use super::failure::RequestFailure;
 use super::headers::LAST_EVENT_ID;
 use super::line::Line;
@@ -38,12 +37,15 @@ pub(super) async fn keep_open(line: &Line) {
                     was_open = true;
                     listen(line, response, &mut reader).await;
                 }
-                // A server without such a stream may know neither the method nor the path.
-                StatusCode::NOT_FOUND if was_open && line.has_session() => {
-                    return line.concluded(&line.session_lost()).await;
-                }
                 status if status.is_server_error() && was_open => {}
-                status => return tracing::debug!(%status, "the server has no general stream"),
+                status => {
+                    tracing::debug!(%status, "the server has no general stream");
+                    // A server without such a stream may know neither the method nor the path.
+                    if was_open && tells_lost(line, response).await {
+                        line.concluded(&line.session_lost()).await;
+                    }
+                    return;
+                }
             },
         }
         pause = if since.elapsed() >= GOOD { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };

@@ -18,7 +18,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
@@ -150,10 +149,11 @@ async fn tell(line: &Line, message: Message) {
     }
     let failure = match timeout(ACCEPTING, line.post(message.to_text(), headers, Repeat::Safe)).await {
         Ok(Ok(response)) if response.status().is_success() => return,
-        Ok(Ok(response)) if response.status() == StatusCode::NOT_FOUND && line.has_session() => {
-            line.session_lost()
+        Ok(Ok(response)) => {
+            let status = response.status();
+            let is_lost = answer::tells_lost(line, response).await;
+            if is_lost { line.session_lost() } else { RequestFailure::status(&line.name(), status, "") }
         }
-        Ok(Ok(response)) => RequestFailure::status(&line.name(), response.status(), ""),
         Ok(Err(failure)) => failure,
         Err(_) => RequestFailure::interrupted(&line.name(), "it was silent for too long"),
     };

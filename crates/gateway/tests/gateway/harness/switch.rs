@@ -20,6 +20,7 @@ pub struct Switch {
 struct State {
     behind: Option<SocketAddr>,
     open: Vec<AbortHandle>,
+    in_vain: usize,
 }
 
 impl Switch {
@@ -27,13 +28,16 @@ impl Switch {
     pub async fn start(behind: SocketAddr) -> Switch {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let addr = listener.local_addr().expect("bound");
-        let state = Arc::new(Mutex::new(State { behind: Some(behind), open: Vec::new() }));
+        let state = Arc::new(Mutex::new(State { behind: Some(behind), ..State::default() }));
         let shared = state.clone();
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
                 let mut shared = shared.lock();
                 // Without a server the connection just ends.
-                let Some(behind) = shared.behind else { continue };
+                let Some(behind) = shared.behind else {
+                    shared.in_vain += 1;
+                    continue;
+                };
                 let task = tokio::spawn(async move {
                     if let Ok(mut server) = TcpStream::connect(behind).await {
                         let _ = copy_bidirectional(&mut client, &mut server).await;
@@ -49,6 +53,11 @@ impl Switch {
     pub fn turn(&self, behind: Option<SocketAddr>) {
         self.state.lock().behind = behind;
         self.cut();
+    }
+
+    /// How often somebody came while there was no server.
+    pub fn in_vain(&self) -> usize {
+        self.state.lock().in_vain
     }
 
     /// Cuts off all connections. New ones can be made.
