@@ -7,7 +7,9 @@ use taskgate_client::session::{CallEvent, CallFailure, Lane};
 use taskgate_client::{FailureKind, RequestFailure};
 use taskgate_engine::{Ending, NotStopped, Report, Runner, Work};
 use taskgate_task::{InvalidPayload, Payload, Round};
-use taskgate_wire::{LogLevel, Params, RawObject, RpcError, hosted as wire, meta, method};
+use taskgate_wire::{
+    ErrorCode, ListKind, LogLevel, Params, RawObject, RpcError, hosted as wire, meta, method, translate,
+};
 
 use super::Upstream;
 use super::asking::Asking;
@@ -145,7 +147,7 @@ async fn call(
     report: &Report,
 ) -> Ending {
     let mut asks = request.task_ttl.is_some();
-    let mut is_renewed = false;
+    let (mut is_renewed, mut is_relisted) = (false, false);
     loop {
         let params = match params(&line, request, work.round.as_ref(), asks, ticket) {
             Ok(params) => params,
@@ -153,6 +155,14 @@ async fn call(
         };
         let error = match attempt(&line, &request.method, params, asks, report).await {
             Ok(ending) => return ending,
+            // It has looked at the headers and nothing else. What they must be its list of tools says, which may have changed.
+            Err(NotDone::Answered(error)) if is_header_mismatch(&error) && !is_relisted => {
+                is_relisted = true;
+                if let Some(upstream) = upstream.upgrade() {
+                    upstream.renew(ListKind::Tools).await;
+                }
+                continue;
+            }
             Err(NotDone::Answered(error)) => error,
             // The server has not looked at it, so nothing is done twice. Once: a server that loses every session has none.
             Err(NotDone::Failed(failure)) if failure.kind == FailureKind::SessionLost && !is_renewed => {
@@ -180,6 +190,11 @@ async fn call(
         }
         asks = true;
     }
+}
+
+/// Whether an error says that headers and body disagree (2026-07-28).
+fn is_header_mismatch(error: &Payload) -> bool {
+    translate::code_of(error) == Some(ErrorCode::HeaderMismatch.number().into())
 }
 
 /// The end of a call that has no answer while its server, as far as is known, goes on.

@@ -40,5 +40,6 @@ mod silent;
 mod streams;
 mod upstreams;
 mod urls;
+mod urls_strict;
 mod versions;
 mod waiting;

@@ -117,7 +117,7 @@ impl Asked {
         };
         let (message, is_answer) = match message {
             Message::Response { result, .. } => {
-                self.learn(line, &result, session);
+                let result = self.learn(line, result, session);
                 (Message::Response { id: self.id.clone(), result }, true)
             }
             Message::Error { error, .. } => (Message::Error { id: Some(self.id.clone()), error }, true),
@@ -127,8 +127,8 @@ impl Asked {
         Ok(is_answer)
     }
 
-    /// What an answer means for requests to come.
-    fn learn(&self, line: &Line, result: &Payload, session: Option<&HeaderValue>) {
+    /// What an answer means for requests to come. Returns what the caller gets of it.
+    fn learn(&self, line: &Line, result: Payload, session: Option<&HeaderValue>) -> Payload {
         #[derive(Deserialize)]
         struct Initialized {
             #[serde(rename = "protocolVersion")]
@@ -139,9 +139,14 @@ impl Asked {
                 let said: Option<Initialized> = serde_json::from_str(result.as_str()).ok();
                 line.opened(session.cloned(), said.map(|said| said.version));
             }
-            method::TOOLS_LIST => line.tools.lock().learn(result),
+            method::TOOLS_LIST if headers::stateless_version(self.params.as_ref()).is_some() => {
+                if let Some(valid) = line.tools.lock().learn(&result) {
+                    return valid;
+                }
+            }
             _ => {}
         }
+        result
     }
 
     /// An answer with a status that says no. Most servers say more in the body, which then is the answer.

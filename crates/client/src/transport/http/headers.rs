@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
 use taskgate_wire::header::encode;
-use taskgate_wire::tool::{ParamHeader, ToolFacts};
+use taskgate_wire::tool::{ParamHeader, ToolFacts, check_mirrored};
 use taskgate_wire::{RawObject, Version, meta, method};
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -92,24 +92,37 @@ fn at(root: &RawValue, path: &[String]) -> Option<String> {
 pub(super) struct ToolHeaders(HashMap<String, Vec<ParamHeader>>);
 
 impl ToolHeaders {
-    /// Takes over what a page of `tools/list` says.
-    pub(super) fn learn(&mut self, page: &Payload) {
-        #[derive(Deserialize)]
-        struct Page<'a> {
-            #[serde(borrow)]
-            tools: Vec<&'a RawValue>,
-        }
+    /// Takes over what a page of `tools/list` says. Tools that say it wrongly must not be used over HTTP: where there are any, the
+    /// page without them is returned.
+    pub(super) fn learn(&mut self, page: &Payload) -> Option<Payload> {
         if self.0.is_empty() && !page.as_str().contains("x-mcp-header") {
-            return;
+            return None;
         }
-        let Ok(page) = serde_json::from_str::<Page<'_>>(page.as_str()) else { return };
-        for facts in page.tools.iter().filter_map(|tool| ToolFacts::read(tool).ok()) {
-            if facts.headers.is_empty() {
-                self.0.remove(&facts.name);
-            } else {
-                self.0.insert(facts.name, facts.headers);
-            }
+        let mut object = RawObject::parse(page.as_str()).ok()?;
+        let listed: Vec<&RawValue> = serde_json::from_str(object.get("tools")?.get()).ok()?;
+        let valid: Vec<&RawValue> = listed.iter().copied().filter(|tool| self.take(tool)).collect();
+        if valid.len() == listed.len() {
+            return None;
         }
+        let valid = serde_json::value::to_raw_value(&valid).ok()?;
+        object.set("tools", valid);
+        object.to_payload().ok()
+    }
+
+    /// Takes over what a tool says; false if it says it wrongly.
+    fn take(&mut self, tool: &RawValue) -> bool {
+        let Ok(facts) = ToolFacts::read(tool) else { return true };
+        if let Err(wrong) = check_mirrored(tool) {
+            tracing::warn!(tool = facts.name, %wrong, "a tool is left out");
+            self.0.remove(&facts.name);
+            return false;
+        }
+        if facts.headers.is_empty() {
+            self.0.remove(&facts.name);
+        } else {
+            self.0.insert(facts.name, facts.headers);
+        }
+        true
     }
 
     fn of(&self, tool: &str) -> &[ParamHeader] {
@@ -146,9 +159,8 @@ mod tests {
         let page = r#"{"tools":[{"name":"t","inputSchema":{"properties":{
             "region":{"type":"string","x-mcp-header":"Region"},
             "n":{"type":"integer","x-mcp-header":"N"},
-            "bad":{"type":"string","x-mcp-header":"not a token"},
             "in":{"properties":{"b":{"type":"boolean","x-mcp-header":"B"}}}}}}]}"#;
-        tools.learn(&json(page));
+        assert_eq!(tools.learn(&json(page)), None);
         let call = r#"{"name":"t","arguments":{"region":"Zürich","n":-7,"bad":"x","in":{"b":true}}}"#;
         assert_eq!(
             mirrored("tools/call", call, &tools),
@@ -165,6 +177,14 @@ mod tests {
         assert_eq!(mirrored("tools/call", without, &tools), plain);
         tools.learn(&json(r#"{"tools":[{"name":"t"}]}"#));
         assert_eq!(mirrored("tools/call", call, &tools), plain, "the tool has changed");
+    }
+
+    #[test]
+    fn a_tool_that_asks_for_headers_wrongly_is_left_out() {
+        let mut tools = ToolHeaders::default();
+        let page = r#"{"tools":[{"name":"a","x":1.0},{"name":"b","inputSchema":{"properties":{"p":{"type":"number","x-mcp-header":"P"}}}}],"nextCursor":"c"}"#;
+        let left = tools.learn(&json(page)).expect("one is left out");
+        assert_eq!(left.as_str(), r#"{"tools":[{"name":"a","x":1.0}],"nextCursor":"c"}"#);
     }
 
     #[test]
