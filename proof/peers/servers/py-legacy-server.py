@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """A server nobody here wrote the inside of: the Python SDK over Streamable HTTP.
-  py-legacy-server.py PORT FOLDER sessions|stateless|json
+  py-legacy-server.py PORT FOLDER sessions|stateless|json|tls
 
-Every call leaves a line in FOLDER/begun; `steps` works until FOLDER/open exists."""
+Every call leaves a line in FOLDER/begun; `steps` works until FOLDER/open exists. With `tls` it is https, with a certificate that
+nobody has signed, which it leaves in FOLDER/cert.pem."""
 
 import asyncio
+import datetime
+import ipaddress
 import pathlib
 import sys
 
@@ -52,5 +55,46 @@ async def ask(ctx: Context) -> str:
     return f"{answer.action}: {answer.data.name if answer.action == 'accept' else ''}"
 
 
-print(f"peer listens on {port}", file=sys.stderr, flush=True)
-server.run(transport="streamable-http")
+def certificate() -> tuple[str, str]:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "peer")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    loopback = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([loopback]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    cert, secret = folder / "cert.pem", folder / "key.pem"
+    cert.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    pem, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, pem, plain))
+    return str(cert), str(secret)
+
+
+if mode == "tls":
+    import uvicorn
+
+    cert, secret = certificate()
+    print(f"peer listens on {port}", file=sys.stderr, flush=True)
+    uvicorn.run(
+        server.streamable_http_app(),
+        host="127.0.0.1",
+        port=port,
+        ssl_certfile=cert,
+        ssl_keyfile=secret,
+        log_level="warning",
+    )
+else:
+    print(f"peer listens on {port}", file=sys.stderr, flush=True)
+    server.run(transport="streamable-http")

@@ -45,15 +45,18 @@ impl Scene {
     }
 
     fn gateway_with(&self, top: &str, server: SocketAddr, rest: &str) -> (Program, SocketAddr) {
+        Program::serve(self.command(top, &url(server), rest))
+    }
+
+    fn command(&self, top: &str, url: &str, rest: &str) -> Command {
         let config = format!(
-            "listen = \"127.0.0.1:0\"\nstore = \"tasks.db\"\n{top}[[upstream]]\nname = \"far\"\nurl = {:?}\n{rest}\n",
-            url(server)
+            "listen = \"127.0.0.1:0\"\nstore = \"tasks.db\"\n{top}[[upstream]]\nname = \"far\"\nurl = {url:?}\n{rest}\n"
         );
         let file = self.path().join("taskgate.toml");
         fs::write(&file, config).expect("the folder can be written");
         let mut command = Command::new(programs::taskgate());
         command.args(["serve", "--config"]).arg(file);
-        Program::serve(command)
+        command
     }
 
     fn start(&self, mut command: Command, says: &str) -> Program {
@@ -192,6 +195,28 @@ fn a_python_server_is_a_url() {
         gateway.terminate();
         server.kill();
     }
+}
+
+/// Over https only a certificate counts that this machine trusts, and whoever looks at the error knows what is wrong.
+#[test]
+fn a_certificate_must_be_trusted() {
+    let scene = Scene::new();
+    let _server = scene.python("legacy", "py-legacy", &["tls"]);
+    let url = url(scene.address).replace("http://", "https://");
+    let echo = json!({ "name": "echo", "arguments": { "text": "sealed" } });
+    let (strict, address) = Program::serve(scene.command("", &url, ""));
+    let mut client = Modern::new(address);
+    let error = client.call("tools/call", echo.clone()).expect_err("it is not trusted");
+    let why = error["message"].as_str().unwrap_or_default();
+    assert!(why.contains("certificate") && why.contains("https://127.0.0.1"), "{error}");
+    strict.kill();
+    let mut command = scene.command("", &url, "");
+    command.env("SSL_CERT_FILE", scene.path().join("cert.pem"));
+    let (trusting, address) = Program::serve(command);
+    let mut client = Modern::new(address);
+    let echoed = wait::until("the server", || client.call("tools/call", echo.clone()).ok());
+    assert_eq!(text(&echoed), "sealed");
+    trusting.terminate();
 }
 
 /// FastMCP with its tasks in 2026-07-28: a call here is one task there, and is found again after `kill -9`.
