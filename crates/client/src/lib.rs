@@ -11,5 +11,6 @@ pub use session::{
     CallEvent, CallFailure, CallOptions, Heard, Lane, LaneDescription, Lanes, Notifications, OpenError,
     OpenOptions, PendingCall, Question, QuestionReply, ServerDescription, Session,
 };
+pub use transport::http::{FailureKind, HttpServer, RequestFailure};
 pub use transport::stdio::{ProcessControl, StdioCommand};
 pub use transport::{CloseCause, CloseReason, Inbound, Link};

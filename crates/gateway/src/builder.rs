@@ -66,6 +66,12 @@ impl GatewayBuilder {
         self.add(UpstreamSpec::new(name, UpstreamKind::Process(command)))
     }
 
+    /// Adds a server that is a URL as an upstream.
+    #[must_use]
+    pub fn upstream_url(self, name: &str, server: crate::HttpServer) -> Self {
+        self.add(UpstreamSpec::new(name, UpstreamKind::Http(server)))
+    }
+
     /// Adds an upstream.
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "nobody adds a builder and a server with a plus sign")]

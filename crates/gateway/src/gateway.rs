@@ -136,6 +136,8 @@ impl Gateway {
         // Whoever waited for a task that was handed over hears so.
         let _ = tokio::time::timeout(LAST_WORDS, self.0.sessions.quiet()).await;
         self.0.sessions.end_all();
+        let upstreams = self.upstreams();
+        futures_util::future::join_all(upstreams.iter().map(|upstream| upstream.say_goodbye())).await;
     }
 
     /// The owner of an unauthenticated HTTP caller.

@@ -38,6 +38,7 @@ pub use policy::{
     UpstreamKind, UpstreamSpec, UpstreamTasks,
 };
 pub use reload::Reloaded;
+pub use taskgate_client::transport::http::{Auth, HttpServer, OAuth, Secret, ServerUrl};
 pub use taskgate_client::transport::stdio::StdioCommand;
 pub use taskgate_detached::Launcher;
 pub use taskgate_engine::store::{Findings, Kept, Vacuumed, transfer};

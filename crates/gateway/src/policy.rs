@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskgate_client::transport::Link;
+use taskgate_client::transport::http::HttpServer;
 use taskgate_client::transport::stdio::StdioCommand;
 use taskgate_engine::NodeSettings;
 use taskgate_task::{LifetimePolicy, WorkClass};
@@ -93,6 +94,8 @@ pub enum CheckOutput {
 pub enum UpstreamKind {
     /// A child process that speaks MCP over stdio.
     Process(StdioCommand),
+    /// A server that is a URL.
+    Http(HttpServer),
     /// A server in this program; called once for each connection.
     InProcess(Arc<dyn Fn() -> Link + Send + Sync>),
     /// A command that is a tool. It outlives this process.
@@ -172,7 +175,14 @@ impl UpstreamSpec {
             (UpstreamKind::Process(one), UpstreamKind::Process(other)) => one == other,
             (UpstreamKind::InProcess(one), UpstreamKind::InProcess(other)) => Arc::ptr_eq(one, other),
             (UpstreamKind::Command(one), UpstreamKind::Command(other)) => one == other,
-            (UpstreamKind::Process(_) | UpstreamKind::InProcess(_) | UpstreamKind::Command(_), _) => false,
+            (UpstreamKind::Http(one), UpstreamKind::Http(other)) => one == other,
+            (
+                UpstreamKind::Process(_)
+                | UpstreamKind::Http(_)
+                | UpstreamKind::InProcess(_)
+                | UpstreamKind::Command(_),
+                _,
+            ) => false,
         };
         same && self.speak == other.speak
     }

@@ -20,7 +20,7 @@ pub(crate) struct Common {
     pub(crate) policy: Option<ToolPolicy>,
     /// Policies by the names of tools, in every upstream.
     pub(crate) tools: HashMap<String, ToolPolicy>,
-    /// The longest line of a child process that must arrive, in bytes.
+    /// The longest message of a server that must arrive, in bytes.
     pub(crate) longest_line: usize,
     /// Where commands run.
     pub(crate) yard: Option<Arc<Yard>>,
@@ -53,10 +53,13 @@ impl Common {
                 return Err(BuildError::NoPlace(spec.name.clone()));
             }
             // Whoever has set a limit of its own for a server means it.
-            if let UpstreamKind::Process(command) = &mut spec.kind
-                && command.line_limit == crate::StdioCommand::LINE_LIMIT
-            {
-                command.line_limit = command.line_limit.max(self.longest_line);
+            let limit = match &mut spec.kind {
+                UpstreamKind::Process(command) => Some(&mut command.line_limit),
+                UpstreamKind::Http(server) => Some(&mut server.message_limit),
+                UpstreamKind::InProcess(_) | UpstreamKind::Command(_) => None,
+            };
+            if let Some(limit) = limit.filter(|limit| **limit == crate::StdioCommand::LINE_LIMIT) {
+                *limit = (*limit).max(self.longest_line);
             }
         }
         Ok(specs)

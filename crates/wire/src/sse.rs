@@ -1,6 +1,10 @@
-//! Server-sent events, the writing side.
+//! Server-sent events. This is the writing side; the reading side is in `read`.
+
+mod read;
 
 use std::time::Duration;
+
+pub use read::{SseEvent, SseReader};
 
 /// A comment line: keeps idle connections from being closed and says nothing.
 pub const KEEP_ALIVE: &str = ":\n\n";

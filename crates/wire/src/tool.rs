@@ -1,10 +1,13 @@
 //! What is read from a tool's definition, and what each generation wants to see in it.
 
+mod mirrored;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::{InvalidPayload, Payload};
 
 use crate::raw::RawObject;
+pub use mirrored::{Unmirrored, check_mirrored};
 
 /// `execution.taskSupport` of 2025-11-25.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -12,13 +12,17 @@ use crate::serve::Fixtures;
 #[test]
 fn every_real_client_is_content_over_http() {
     let server = Fixtures::start();
-    let url = server.url();
+    every_real_client(&server.url(), "over HTTP");
+}
+
+/// Runs every client against the server at this URL, one after the other.
+pub fn every_real_client(url: &str, how: &str) {
     for (name, mut command) in clients() {
         if name.starts_with("ext-tasks") {
             command.arg("--url");
         }
-        command.arg(&url);
-        peers::passed(&format!("{name} over HTTP"), command);
+        command.arg(url);
+        peers::passed(&format!("{name} {how}"), command);
     }
 }
 

@@ -28,3 +28,4 @@ mod site;
 mod situations;
 mod store;
 mod tidy;
+mod urls;

@@ -130,6 +130,30 @@ fn several_servers_are_named_as_the_page_says() {
     assert_eq!(shown.split_whitespace().collect::<Vec<_>>(), names);
 }
 
+/// The two commands of the page for servers at a URL: what the second one serves is what the first one has.
+#[test]
+fn a_server_at_a_url_is_served_as_the_page_says() {
+    let page = page("docs/upstream-http.md");
+    let (commands, _) = blocks(&page, "sh", "")[0];
+    assert!(commands.contains("--listen 127.0.0.1:8001") && commands.contains("--config examples/url.toml"));
+    let (_far, far) = serve(&[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("url.toml");
+    let example = self::page("examples/url.toml").replace("127.0.0.1:8001", &far.to_string());
+    fs::write(&file, example).expect("the folder can be written");
+    let (_near, near) = serve(&["--config", file.to_str().expect("a plain path")]);
+    let mut client = Modern::new(near);
+    let listed = client.call("tools/list", json!({})).expect("a list");
+    let names = listed["tools"].as_array().expect("tools").iter().map(|tool| &tool["name"]);
+    let names: Vec<&str> = names.map(|name| name.as_str().expect("a name")).collect();
+    assert!(names.contains(&"far_slow_report") && names.contains(&"old_slow_report"), "{names:?}");
+    for tool in ["far_slow_report", "old_slow_report"] {
+        let task = client.create(tool, json!({ "topic": "tides", "seconds": 3 })).expect("a handle");
+        let ended = client.until(&task, "completed");
+        assert!(ended["result"].to_string().contains("tides"), "{tool}: {ended:#}");
+    }
+}
+
 /// The line that a desktop host needs, with a server that is there in the place of the one it names.
 #[test]
 fn a_host_needs_no_more_than_the_page_says() {

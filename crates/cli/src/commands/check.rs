@@ -47,6 +47,7 @@ fn summary(config: &Config) -> String {
 fn describe(upstream: &UpstreamConfig) -> String {
     let server = match &upstream.server {
         UpstreamServer::Command(command) => format!("runs {}", command.program),
+        UpstreamServer::Url(url) => format!("is at {}", url.server.url),
         UpstreamServer::Run(tool) => {
             format!("runs {} for {}", tool.program(), tool.tool)
         }

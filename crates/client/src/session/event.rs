@@ -3,6 +3,7 @@ use taskgate_wire::Id;
 
 use super::question::QuestionReply;
 use crate::transport::CloseReason;
+use crate::transport::http::RequestFailure;
 
 /// Something that happened to a call.
 #[derive(Debug)]
@@ -57,6 +58,9 @@ pub enum CallFailure {
     /// The answer has the call's id but is no JSON-RPC response.
     #[error("the server's answer is malformed: {0}")]
     Malformed(String),
+    /// The transport has no answer for this call, while the connection goes on.
+    #[error("{0}")]
+    Request(RequestFailure),
     /// The params are not a JSON object. Nothing was sent.
     #[error("the params are not an object: {0}")]
     Params(String),

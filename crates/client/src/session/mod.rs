@@ -23,6 +23,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
 use taskgate_wire::{Message, method};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::transport::{CloseCause, CloseReason, Link};
@@ -131,22 +132,42 @@ impl Session {
 
     /// Waits until the connection has ended.
     pub async fn closed(&self) -> CloseReason {
-        let mut closed = self.line.0.closed.subscribe();
-        match closed.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone(),
-            Err(_) => None,
-        }
-        .unwrap_or_else(|| CloseReason::new(CloseCause::PeerClosed))
+        reason_of(self.line.0.closed.subscribe()).await
     }
 
-    /// Ends the connection: calls in flight fail, and a process at the other end is stopped before this returns.
+    /// Waits until new calls should be made on another connection: this one has ended, or its server cannot be reached or has
+    /// lost the session. Calls in flight go on as long as they can.
+    pub async fn stale(&self) -> CloseReason {
+        reason_of(self.line.0.stale.subscribe()).await
+    }
+
+    /// Whether that is so already.
+    pub fn is_stale(&self) -> bool {
+        self.line.0.stale.borrow().is_some()
+    }
+
+    /// Ends the connection: calls in flight fail, and a process at the other end is stopped, or a server told that its session
+    /// is over, before this returns.
     pub async fn close(&self) {
         self.line.0.close(CloseReason::new(CloseCause::Requested));
         if let Some(control) = &self.line.0.control {
             control.stop();
             control.ended().await;
         }
+        if let Some(mut farewell) = self.line.0.farewell.clone() {
+            // Nothing is ever sent there: it ends.
+            let _ = farewell.changed().await;
+        }
     }
+}
+
+/// The reason, as soon as there is one.
+async fn reason_of(mut reason: watch::Receiver<Option<CloseReason>>) -> CloseReason {
+    match reason.wait_for(Option::is_some).await {
+        Ok(reason) => reason.clone(),
+        Err(_) => None,
+    }
+    .unwrap_or_else(|| CloseReason::new(CloseCause::PeerClosed))
 }
 
 /// What a method means for the questions that may come during it.

@@ -15,6 +15,7 @@ use super::params::{Stamp, stamp};
 use super::shared::Lifeline;
 use super::table::{Entry, Kind};
 use crate::transport::CloseReason;
+use crate::transport::http::{FailureKind, RequestFailure};
 
 /// Why a session could not be opened.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -26,6 +27,9 @@ pub enum OpenError {
     /// The connection ended.
     #[error("{0}")]
     Closed(CloseReason),
+    /// The request that was to open the session has no answer.
+    #[error("{0}")]
+    Request(RequestFailure),
     /// The server refused `initialize` with this error object.
     #[error("the server refused initialize: {}", .0.as_str())]
     Refused(Payload),
@@ -97,6 +101,10 @@ async fn probe(line: &Arc<Lifeline>, options: &OpenOptions) -> Result<Probed, Op
     match timeout(options.probe_timeout, call.done()).await {
         Err(_) => Ok(Probed::Silent(call)),
         Ok(Err(CallFailure::Closed(reason))) => Err(OpenError::ClosedOnProbe(reason)),
+        // Whatever else is asked will not arrive either.
+        Ok(Err(CallFailure::Request(failure))) if failure.kind == FailureKind::Unreachable => {
+            Err(OpenError::Request(failure))
+        }
         Ok(outcome) => Ok(judge(outcome)),
     }
 }
@@ -166,6 +174,7 @@ impl Opened {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(CallFailure::Closed(reason))) => return Err(OpenError::Closed(reason)),
             Ok(Err(CallFailure::Rpc(error))) => Err(OpenError::Refused(error)),
+            Ok(Err(CallFailure::Request(failure))) => Err(OpenError::Request(failure)),
             Ok(Err(other)) => Err(OpenError::BadAnswer(other.to_string())),
         };
         let answer = match answer {

@@ -18,7 +18,7 @@ use crate::transport::{CloseCause, CloseReason, Inbound, Link};
 
 /// The one task of a session: takes what arrives to where it belongs, and sends what had to wait for room.
 pub(super) async fn run(shared: Arc<Shared>, link: Link) {
-    let Link { out, mut inbound, control: _ } = link;
+    let Link { out, mut inbound, .. } = link;
     while !shared.is_closed() {
         let waiting = shared.outbox.is_waiting();
         tokio::select! {
@@ -44,6 +44,8 @@ fn take(shared: &Arc<Shared>, arrived: Inbound, inbound: &mut mpsc::Receiver<Inb
         match arrived {
             Inbound::Message { message, origin } => dispatch(shared, message, origin.as_ref()),
             Inbound::Malformed(malformed) => complain(shared, malformed),
+            Inbound::Failed { id, failure } => finish(shared, &id, Err(CallFailure::Request(failure))),
+            Inbound::Stale(reason) => shared.is_stale(reason),
             Inbound::Closed(reason) => return shared.close(reason),
         }
     }
@@ -62,7 +64,7 @@ fn dispatch(shared: &Arc<Shared>, message: Message, origin: Option<&Id>) {
             );
         }
         Message::Request { id, method, params } => answer(shared, id, method, params, origin),
-        Message::Notification { method, params } => hear(shared, method, params),
+        Message::Notification { method, params } => hear(shared, method, params, origin),
     }
 }
 
@@ -130,13 +132,15 @@ fn ask(shared: &Arc<Shared>, id: Id, method: String, params: Option<Payload>, or
     shared.outbox.reply(Message::error(Some(id), &error));
 }
 
-/// A notification of the server.
-fn hear(shared: &Arc<Shared>, method: String, params: Option<Payload>) {
+/// A notification of the server. Where it came by the stream of a call, it is that call's, if it is about one at all.
+fn hear(shared: &Arc<Shared>, method: String, params: Option<Payload>, origin: Option<&Id>) {
+    let origin = || origin_of(shared, origin);
     match (method.as_str(), params) {
         (method::CANCELLED, params) => take_back(shared, params),
         (method::PROGRESS, Some(params)) => {
             let token = read::<Progress>(&params).and_then(|progress| number(progress.token.get()));
-            match token.and_then(|token| shared.mailbox(token)) {
+            let named = token.and_then(|token| shared.mailbox(token));
+            match named.or_else(|| origin().and_then(Origin::speaks)) {
                 Some(mailbox) => mailbox.push(CallEvent::Progress(params)),
                 None => shared.hear(method, Some(params)),
             }
@@ -145,16 +149,42 @@ fn hear(shared: &Arc<Shared>, method: String, params: Option<Payload>) {
             if let Some(mailbox) = subscriber(shared, &params) {
                 return mailbox.push(CallEvent::Notification { method, params: Some(params) });
             }
-            let only = (method == method::LOG_MESSAGE)
-                .then(|| shared.table.lock().logging().map(|entry| entry.mailbox.clone()))
-                .flatten();
-            match only {
+            if let Some(Origin { mailbox, kind: Kind::Listen }) = origin() {
+                return mailbox.push(CallEvent::Notification { method, params: Some(params) });
+            }
+            if method != method::LOG_MESSAGE {
+                return shared.hear(method, Some(params));
+            }
+            let logging = match origin() {
+                Some(origin) => origin.speaks(),
+                None => shared.table.lock().logging().map(|entry| entry.mailbox.clone()),
+            };
+            match logging {
                 Some(mailbox) => mailbox.push(CallEvent::Log(params)),
                 None => shared.hear(method, Some(params)),
             }
         }
         (_, None) => shared.hear(method, None),
     }
+}
+
+/// The call whose stream something came by.
+struct Origin {
+    mailbox: Arc<Mailbox>,
+    kind: Kind,
+}
+
+impl Origin {
+    /// Its mailbox, if what is said during it is said to somebody.
+    fn speaks(self) -> Option<Arc<Mailbox>> {
+        matches!(self.kind, Kind::Plain | Kind::Waiting).then_some(self.mailbox)
+    }
+}
+
+fn origin_of(shared: &Shared, origin: Option<&Id>) -> Option<Origin> {
+    let number = number(origin?.as_str())?;
+    let table = shared.table.lock();
+    table.get(number).map(|entry| Origin { mailbox: entry.mailbox.clone(), kind: entry.kind })
 }
 
 /// The server cancels one of its questions, or a subscription of ours.

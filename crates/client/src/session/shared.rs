@@ -28,7 +28,10 @@ pub(super) struct Shared {
     /// Wakes the session's task: messages wait for room, or the session was closed.
     pub(super) attention: Arc<Notify>,
     pub(super) closed: watch::Sender<Option<CloseReason>>,
+    /// Why new calls should be made elsewhere, once that is so.
+    pub(super) stale: watch::Sender<Option<CloseReason>>,
     pub(super) control: Option<ProcessControl>,
+    pub(super) farewell: Option<watch::Receiver<()>>,
     /// Taken away at the end, so that listeners notice it.
     heard: Mutex<Option<broadcast::Sender<Heard>>>,
     /// What was heard before anybody listened.
@@ -44,7 +47,9 @@ impl Shared {
             outbox: Outbox::new(link.out.clone(), attention.clone()),
             attention,
             closed: watch::Sender::new(None),
+            stale: watch::Sender::new(None),
             control: link.control.clone(),
+            farewell: link.farewell.clone(),
             heard: Mutex::new(Some(heard)),
             first: Mutex::new(Some(first)),
         }
@@ -62,12 +67,22 @@ impl Shared {
             entry.mailbox.finish(Err(CallFailure::Closed(reason.clone())));
         }
         *self.heard.lock() = None;
+        self.is_stale(reason.clone());
         self.closed.send_if_modified(|closed| {
             let first = closed.is_none();
             closed.get_or_insert(reason);
             first
         });
         self.attention.notify_one();
+    }
+
+    /// Notes, once, that new calls should be made elsewhere.
+    pub(super) fn is_stale(&self, reason: CloseReason) {
+        self.stale.send_if_modified(|stale| {
+            let first = stale.is_none();
+            stale.get_or_insert(reason);
+            first
+        });
     }
 
     /// Whether the connection has ended.

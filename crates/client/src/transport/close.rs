@@ -24,6 +24,8 @@ pub enum CloseCause {
     Exited(i32),
     /// The process was killed by this signal.
     Signalled(i32),
+    /// The server has lost the session, and does not mind another one.
+    SessionLost(String),
     /// Something else went wrong.
     Failed(String),
 }
@@ -52,6 +54,7 @@ impl fmt::Display for CloseReason {
                     write!(f, " ({name})")?;
                 }
             }
+            CloseCause::SessionLost(what) => f.write_str(what)?,
             CloseCause::Failed(what) => write!(f, "the connection failed: {what}")?,
         }
         match self.stderr.as_deref().map(str::trim) {

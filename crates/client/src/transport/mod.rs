@@ -1,11 +1,12 @@
-//! What carries messages: child processes and channels within this process.
+//! What carries messages: child processes, HTTP and channels within this process.
 
 mod close;
+pub mod http;
 pub mod memory;
 pub mod stdio;
 
 use taskgate_wire::{Id, Malformed, Message};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 pub use close::{CloseCause, CloseReason};
 
@@ -20,6 +21,8 @@ pub struct Link {
     pub inbound: mpsc::Receiver<Inbound>,
     /// The process at the other end, if there is one.
     pub control: Option<stdio::ProcessControl>,
+    /// Ends when the last word to the other end has been said, where that takes a while after the link is dropped.
+    pub farewell: Option<watch::Receiver<()>>,
 }
 
 /// Something that arrived.
@@ -34,6 +37,15 @@ pub enum Inbound {
     },
     /// Bytes that are no message. They were skipped and the connection goes on: many servers print banners.
     Malformed(Malformed),
+    /// A request of ours has no answer and will get none; the connection goes on.
+    Failed {
+        /// The request's id.
+        id: Id,
+        /// Why.
+        failure: http::RequestFailure,
+    },
+    /// New requests should be made on another connection. Those under way go on.
+    Stale(CloseReason),
     /// The connection has ended. Nothing follows.
     Closed(CloseReason),
 }

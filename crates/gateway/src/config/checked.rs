@@ -1,5 +1,6 @@
 //! What a valid file means. Everything here has been checked and every default has been filled in.
 
+mod http;
 mod place;
 mod policy;
 mod run;
@@ -18,6 +19,7 @@ use super::limits::CountRange;
 use super::raw::RawConfig;
 use crate::policy::{Settings, StorePlace, ToolPolicy};
 
+pub use http::UrlServer;
 pub use place::parse_store_place;
 pub use policy::parse_task_mode;
 pub use server::check_single_user;

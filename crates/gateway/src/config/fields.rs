@@ -105,6 +105,8 @@ fn hint(key: &str, value: &DeValue<'_>) -> Option<String> {
         ("command", DeValue::String(_)) => {
             Some("write each word as a string of its own: [\"npx\", \"-y\", \"some-server\"]".to_owned())
         }
+        ("url", DeValue::Array(_)) => Some("write one address: \"https://…\"".to_owned()),
+        ("scopes", DeValue::String(_)) => Some("write each scope as a string of its own: [\"…\"]".to_owned()),
         ("listen", DeValue::Integer(port)) => Some(format!("write the address, too: \"127.0.0.1:{port}\"")),
         ("allowed_hosts" | "allowed_origins", DeValue::String(_)) => {
             Some("write it in brackets: [\"…\"]".to_owned())

@@ -22,8 +22,8 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub use checked::{
-    Config, DEFAULT_LISTEN, UpstreamConfig, UpstreamServer, check_name, check_single_user, parse_store_place,
-    parse_task_mode,
+    Config, DEFAULT_LISTEN, UpstreamConfig, UpstreamServer, UrlServer, check_name, check_single_user,
+    parse_store_place, parse_task_mode,
 };
 pub use duration::{format_duration, format_size, parse_duration, parse_size};
 pub use error::{ConfigErrors, ConfigProblem, FilePlace};

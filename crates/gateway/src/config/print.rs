@@ -3,10 +3,11 @@
 use std::fmt::{self, Display, Write};
 use std::path::Path;
 
+use taskgate_client::transport::http::{Auth, OAuth, Secret};
 use taskgate_task::WorkClass;
 use toml::Value;
 
-use super::checked::{Config, UpstreamConfig, UpstreamServer};
+use super::checked::{Config, UpstreamConfig, UpstreamServer, UrlServer};
 use super::duration::{format_duration, format_size};
 use crate::policy::{CheckOutput, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
 use crate::upstream::{CommandTool, Group, Output, Stdin, ToolSchema};
@@ -74,6 +75,7 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
             set(out, "command", list(&words))?;
             write_process(out, command.cwd.as_deref(), &command.env, command.clear_env)?;
         }
+        UpstreamServer::Url(url) => write_url(out, url)?,
         UpstreamServer::Run(tool) => write_process(out, tool.cwd.as_deref(), &tool.env, tool.clear_env)?,
         UpstreamServer::Demo => set(out, "demo", true)?,
     }
@@ -95,8 +97,14 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
         };
         set(out, "upstream_tasks", text(upstream_tasks))?;
     }
-    if let UpstreamServer::Run(tool) = &upstream.server {
-        write_run(out, tool)?;
+    match &upstream.server {
+        UpstreamServer::Run(tool) => write_run(out, tool)?,
+        UpstreamServer::Url(url) => {
+            if let Auth::OAuth(tokens) = &url.server.auth {
+                write_oauth(out, tokens.oauth(), url)?;
+            }
+        }
+        UpstreamServer::Command(_) | UpstreamServer::Demo => {}
     }
     let mut write = |header: String, policy: &ToolPolicy| {
         writeln!(out, "\n[upstream.{header}]")?;
@@ -122,6 +130,54 @@ fn write_process(
         set(out, "env", format!("{{ {} }}", variables.collect::<Vec<_>>().join(", ")))?;
     }
     set(out, "clear_env", clear_env)
+}
+
+/// Where a server is. What may be a secret in its URL is hidden like any other.
+fn write_url(out: &mut String, url: &UrlServer) -> fmt::Result {
+    let UrlServer { server, is_hidden } = url;
+    let shown = match server.url.as_url().query() {
+        _ if *is_hidden => HIDDEN.to_owned(),
+        Some(_) => format!("{}?{HIDDEN}", server.url.resource()),
+        None => server.url.resource(),
+    };
+    set(out, "url", text(shown))?;
+    if !server.headers.is_empty() {
+        let headers = server.headers.iter();
+        let headers = headers.map(|(name, value)| format!("{} = {}", text(name), secret(value)));
+        set(out, "headers", format!("{{ {} }}", headers.collect::<Vec<_>>().join(", ")))?;
+    }
+    if let Auth::Bearer(bearer) = &server.auth {
+        set(out, "bearer", secret(bearer))?;
+    }
+    set(out, "plain_http", server.plain_http)
+}
+
+fn write_oauth(out: &mut String, oauth: &OAuth, url: &UrlServer) -> fmt::Result {
+    writeln!(out, "\n[upstream.oauth]")?;
+    set(out, "token_url", text(oauth.token_url.as_url()))?;
+    set(out, "client_id", text(&oauth.client_id))?;
+    if let Some(known) = &oauth.client_secret {
+        set(out, "client_secret", secret(known))?;
+        set(out, "secret_in", text(if oauth.secret_in_form { "form" } else { "header" }))?;
+    }
+    if let Some(token) = &oauth.refresh_token {
+        set(out, "refresh_token", secret(token))?;
+    }
+    let scopes = oauth.scope.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned);
+    set(out, "scopes", list(&scopes.collect::<Vec<_>>()))?;
+    // What is not written is the URL.
+    if url.is_hidden && oauth.resource.as_deref() == Some(&url.server.url.resource()) {
+        return Ok(());
+    }
+    set(out, "resource", text(oauth.resource.as_deref().unwrap_or_default()))
+}
+
+/// A secret without its value: where it is, or only that it is there.
+fn secret(secret: &Secret) -> String {
+    match secret {
+        Secret::Text(_) => text(HIDDEN).to_string(),
+        Secret::File(path) => format!("{{ from_file = {} }}", text(path.display())),
+    }
 }
 
 fn write_run(out: &mut String, tool: &CommandTool) -> fmt::Result {

@@ -1,5 +1,6 @@
 //! The file exactly as it was written: nothing defaulted, nothing converted, every value with its place.
 
+pub(super) mod http;
 mod run;
 
 use toml::Spanned;
@@ -7,6 +8,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::error::Problems;
 use super::fields::{Entry, Fields, FromValue, Section, with_article};
+use http::{OAUTH, RawHeader, RawOAuth, RawSecret};
 
 pub(super) use run::{RUN, RawExit, RawRun, RawWords};
 
@@ -49,8 +51,13 @@ pub(super) const UPSTREAM: Section = Section {
     keys: &[
         "name",
         "command",
+        "url",
         "run",
         "demo",
+        "headers",
+        "bearer",
+        "oauth",
+        "plain_http",
         "cwd",
         "env",
         "clear_env",
@@ -124,6 +131,11 @@ pub(super) struct RawConfig {
 pub(super) struct RawUpstream {
     pub(super) name: Entry<String>,
     pub(super) command: Entry<Vec<Spanned<String>>>,
+    pub(super) url: Entry<RawSecret>,
+    pub(super) headers: Entry<Vec<RawHeader>>,
+    pub(super) bearer: Entry<RawSecret>,
+    pub(super) oauth: Entry<RawOAuth>,
+    pub(super) plain_http: Entry<bool>,
     pub(super) run: Entry<RawRun>,
     pub(super) demo: Entry<bool>,
     pub(super) cwd: Entry<String>,
@@ -222,7 +234,7 @@ impl RawConfig {
 
 impl RawUpstream {
     fn read(table: &DeTable<'_>, problems: &Problems) -> RawUpstream {
-        let fields = Fields::new(table, &UPSTREAM, &[&UPSTREAM_DEFAULTS, &TOP, &RUN], problems);
+        let fields = Fields::new(table, &UPSTREAM, &[&UPSTREAM_DEFAULTS, &TOP, &RUN, &OAUTH], problems);
         let mut tools = Vec::new();
         for (name, policy) in
             fields.get::<&DeTable<'_>>("tools").iter().flat_map(|tools| tools.get_ref().iter())
@@ -243,6 +255,11 @@ impl RawUpstream {
         RawUpstream {
             name: fields.get("name"),
             command: fields.get("command"),
+            url: fields.get("url"),
+            headers: fields.get("headers"),
+            bearer: fields.get("bearer"),
+            oauth: fields.get("oauth"),
+            plain_http: fields.get("plain_http"),
             run: fields.get("run"),
             demo: fields.get("demo"),
             cwd: fields.get("cwd"),

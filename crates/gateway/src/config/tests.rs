@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use taskgate_task::WorkClass;
 
+use super::raw::http::{OAUTH, SECRET};
 use super::raw::{DEFAULTS, RUN, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
 use super::*;
 use crate::policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
@@ -35,7 +36,7 @@ fn problems(text: &str) -> Vec<String> {
 fn command(upstream: &UpstreamConfig) -> &taskgate_client::transport::stdio::StdioCommand {
     match &upstream.server {
         UpstreamServer::Command(command) => command,
-        UpstreamServer::Run(_) | UpstreamServer::Demo => panic!("no command"),
+        UpstreamServer::Url(_) | UpstreamServer::Run(_) | UpstreamServer::Demo => panic!("no command"),
     }
 }
 
@@ -170,6 +171,21 @@ fn a_printed_configuration_means_the_same() {
         name = "b"
         demo = true
         [[upstream]]
+        name = "u"
+        url = "https://mcp.example.com/mcp"
+        headers = { X-Team = "(hidden)" }
+        [upstream.oauth]
+        token_url = "https://auth.example.com/token"
+        client_id = "me"
+        client_secret = "(hidden)"
+        secret_in = "form"
+        scopes = ["a", "b"]
+        [[upstream]]
+        name = "v"
+        url = "http://mcp.example.com/mcp"
+        bearer = "(hidden)"
+        plain_http = true
+        [[upstream]]
         name = "c"
         cwd = "/srv"
         clear_env = true
@@ -186,6 +202,32 @@ fn a_printed_configuration_means_the_same() {
     );
     let again = valid(&config.to_toml());
     assert_eq!(format!("{again:#?}"), format!("{config:#?}"));
+}
+
+/// Wherever a secret comes from and wherever it stands, it is not shown.
+#[test]
+fn secrets_of_a_url_are_not_shown() {
+    let directory = tempfile::tempdir().expect("directory");
+    let file = directory.path().join("token");
+    fs::write(&file, "sesame\n").expect("write");
+    let file = file.display();
+    for (url, rest) in [
+        ("{ from_env = \"URL\" }", "oauth = { token_url = \"https://a/\", client_id = \"me\", refresh_token = \"sesame\" }".to_owned()),
+        ("\"https://a/mcp?key=sesame\"", "bearer = { from_env = \"SECRET\" }".to_owned()),
+        ("\"https://a/mcp\"", format!("bearer = {{ from_file = \"{file}\" }}")),
+        ("\"https://a/mcp\"", format!("headers = {{ Authorization = \"Basic sesame\", x = {{ from_file = \"{file}\" }} }}")),
+        ("\"https://a/mcp\"", "oauth = { token_url = \"https://a/\", client_id = \"me\", client_secret = { from_env = \"SECRET\" } }".to_owned()),
+    ] {
+        let text = format!("[[upstream]]\nname = \"a\"\nurl = {url}\n{rest}");
+        let env = |name: &str| match name {
+            "URL" => Some("https://a/sesame/mcp".to_owned()),
+            _ => Some("sesame".to_owned()),
+        };
+        let config = Config::parse_with(&text, "f", Path::new("/"), &env).unwrap_or_else(|errors| panic!("{errors}"));
+        assert!(matches!(config.upstreams[0].server, UpstreamServer::Url(_)));
+        assert!(!format!("{config:?}").contains("sesame"), "{config:?}");
+        assert!(!config.to_toml().contains("sesame"), "{}", config.to_toml());
+    }
 }
 
 #[test]
@@ -342,7 +384,7 @@ fn a_file_cut_off_anywhere_gets_a_verdict() {
 
 #[test]
 fn the_examples_are_valid() {
-    for name in ["quickstart.toml", "everything.toml", "several.toml"] {
+    for name in ["quickstart.toml", "everything.toml", "several.toml", "url.toml"] {
         Config::load(repository().join("examples").join(name)).unwrap_or_else(|errors| panic!("{errors}"));
     }
 }
@@ -360,6 +402,19 @@ fn the_pieces_in_the_manual_are_valid() {
 }
 
 #[test]
+fn the_examples_of_urls_are_valid() {
+    let manual = fs::read_to_string(repository().join("docs/upstream-http.md")).expect("the manual");
+    let env = |_: &str| Some("sesame".to_owned());
+    let pieces = manual.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let servers = pieces.map(|piece| {
+        let config = Config::parse_with(piece, "f", Path::new("/"), &env).unwrap_or_else(|e| panic!("{e}"));
+        config.upstreams[0].server.clone()
+    });
+    let servers: Vec<UpstreamServer> = servers.collect();
+    assert!(servers.len() == 2 && servers.iter().all(|server| matches!(server, UpstreamServer::Url(_))));
+}
+
+#[test]
 fn the_example_of_a_command_is_valid() {
     let manual = fs::read_to_string(repository().join("docs/command.md")).expect("the manual");
     let (_, rest) = manual.split_once("```toml\n").expect("an example");
@@ -370,7 +425,7 @@ fn the_example_of_a_command_is_valid() {
 #[test]
 fn the_manual_names_every_key_of_every_section() {
     let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
-    for section in [&TOP, &UPSTREAM, &RUN, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE] {
+    for section in [&TOP, &UPSTREAM, &OAUTH, &SECRET, &RUN, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE] {
         for key in section.keys {
             assert!(
                 manual.contains(&format!("`{key}`")),

@@ -2,6 +2,7 @@
 //! upstream's words, for as long as anybody asks, and again on each new connection.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -161,7 +162,7 @@ impl Entry {
             upstream: Arc::downgrade(upstream),
             uri: uri.to_owned(),
             outcome: self.outcome.clone(),
-            again,
+            again: AtomicBool::new(again),
         };
         let task = match lane {
             Lane::Legacy(_) => {
@@ -196,7 +197,8 @@ struct Follow {
     upstream: Weak<Upstream>,
     uri: String,
     outcome: watch::Sender<Option<Answered>>,
-    again: bool,
+    /// Whether it was subscribed to before, so that something may have been missed.
+    again: AtomicBool,
 }
 
 impl Follow {
@@ -241,7 +243,7 @@ impl Follow {
     }
 
     fn answered(&self, answered: Answered) {
-        if self.again && answered.is_ok() {
+        if answered.is_ok() && self.again.swap(true, Ordering::Relaxed) {
             let params = Payload::from_value(&json!({ "uri": self.uri })).ok();
             self.tell(method::RESOURCE_UPDATED.to_owned(), params);
         }

@@ -18,6 +18,7 @@ pub async fn keep_listening(
     heard: impl Fn(String, Option<Payload>),
 ) -> CallFailure {
     let mut pause = PAUSES.0;
+    let mut was_open = false;
     loop {
         let mut call = session.call(lane, method::LISTEN, Some(filter.as_raw()), CallOptions::default());
         let mut confirmed = false;
@@ -25,6 +26,7 @@ pub async fn keep_listening(
             match call.next().await {
                 CallEvent::Notification { method, params } => {
                     confirmed |= method == method::LISTEN_ACKNOWLEDGED;
+                    was_open |= confirmed;
                     heard(method, params.map(|params| without_subscription(&params)));
                 }
                 CallEvent::Done(ended) => break ended,
@@ -35,6 +37,11 @@ pub async fn keep_listening(
             Err(failure @ (CallFailure::Closed(_) | CallFailure::Params(_) | CallFailure::Taken)) => {
                 return failure;
             }
+            Err(CallFailure::Request(failure)) if failure.is_of_connection() => {
+                return CallFailure::Request(failure);
+            }
+            // What stands between us and a server comes and goes.
+            Err(CallFailure::Request(_)) if was_open => {}
             Err(failure) if !confirmed => return failure,
             _ => {}
         }

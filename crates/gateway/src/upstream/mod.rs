@@ -1,6 +1,7 @@
 //! Upstream servers: connecting to them, keeping them up, knowing what they list.
 
 mod asking;
+mod call;
 mod catalog;
 mod checkpoint;
 mod checks;
@@ -62,7 +63,7 @@ pub struct Upstream {
 /// Whether an upstream can be called.
 #[derive(Clone)]
 pub enum State {
-    /// Being connected for the first time.
+    /// Being connected for the first time, or again at once: then its server has only lost the session.
     Starting,
     /// Connected, and its tools are known.
     Up(Session),
@@ -70,6 +71,18 @@ pub enum State {
     Restarting(Arc<str>),
     /// Gone again and again; it is still tried, but rarely.
     CrashLoop(Arc<str>),
+}
+
+impl State {
+    /// Whether a connection is being made that is worth waiting for.
+    fn is_coming(&self) -> bool {
+        match self {
+            State::Starting => true,
+            // Whoever keeps it up is about to notice.
+            State::Up(session) => session.is_stale(),
+            State::Restarting(_) | State::CrashLoop(_) => false,
+        }
+    }
 }
 
 /// Something an upstream says that belongs to no call.
@@ -175,8 +188,7 @@ impl Upstream {
     /// The connection. Waits while it is started for the first time; fails at once while it is down.
     pub async fn session(&self) -> Result<Session, RpcError> {
         let mut state = self.state.clone();
-        let known =
-            tokio::time::timeout(FIRST_START, state.wait_for(|state| !matches!(state, State::Starting)));
+        let known = tokio::time::timeout(FIRST_START, state.wait_for(|state| !state.is_coming()));
         let down = |why: &str| {
             Err(RpcError::internal(format!("The server {:?} is not available: {why}", self.name)))
         };
@@ -202,10 +214,11 @@ impl Upstream {
         async move {
             let mut said = None;
             // A start that takes as long as starts take is not worth a word.
-            let up = state.wait_for(|state| matches!(state, State::Up(_)));
+            let up = state.wait_for(|state| matches!(state, State::Up(session) if !session.is_stale()));
             let _ = tokio::time::timeout(USUAL_START, up).await;
             loop {
                 let why: Arc<str> = match &*state.borrow_and_update() {
+                    State::Up(session) if session.is_stale() => "it is being connected again".into(),
                     State::Up(session) => {
                         if said.is_some() {
                             report.go_on(format!("The server {name:?} is there again."));
@@ -231,11 +244,19 @@ impl Upstream {
     pub fn session_ever(&self) -> impl Future<Output = Option<Session>> + Send + use<> {
         let mut state = self.state.clone();
         async move {
-            let up = state.wait_for(|state| matches!(state, State::Up(_))).await.ok()?;
+            let is_up = |state: &State| matches!(state, State::Up(session) if !session.is_stale());
+            let up = state.wait_for(is_up).await.ok()?;
             match &*up {
                 State::Up(session) => Some(session.clone()),
                 State::Starting | State::Restarting(_) | State::CrashLoop(_) => None,
             }
+        }
+    }
+
+    /// Ends the connection in good order, where the other end goes on without us: a session of HTTP.
+    pub async fn say_goodbye(&self) {
+        if let (UpstreamKind::Http(_), State::Up(session)) = (&self.spec().kind, self.state()) {
+            session.close().await;
         }
     }
 

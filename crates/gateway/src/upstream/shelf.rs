@@ -88,7 +88,11 @@ impl Upstream {
     /// Fetches a list anew.
     pub async fn refresh(&self, kind: ListKind) -> Result<Arc<Catalog>, RpcError> {
         let session = self.session().await?;
-        self.fetch(&session, kind).await
+        match self.fetch(&session, kind).await {
+            // Lost with its connection. On the next one it is asked for again, once.
+            Err(_) if session.is_stale() => self.fetch(&self.session().await?, kind).await,
+            fetched => fetched,
+        }
     }
 
     /// Fetches a list anew, for whoever can do with what it was.

@@ -1,9 +1,10 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
 use taskgate_client::session::{Heard, Lane, Notifications, OpenError, OpenOptions, Session};
-use taskgate_client::transport::stdio;
+use taskgate_client::transport::{CloseCause, CloseReason, http, stdio};
 use taskgate_task::Payload;
 use taskgate_wire::{ListKind, RawObject, Version, method};
 use tokio::sync::watch;
@@ -34,7 +35,7 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>, mut 
         let Some(strong) = upstream.upgrade() else { return };
         let since = Instant::now();
         let connected = tokio::select! {
-            connected = connect(&strong, &mut opening) => connected.map_err(Down::Failed),
+            connected = connect(&strong, &mut opening) => connected.map_err(Down::failed),
             _ = servers.changed() => Err(Down::Replaced),
         };
         let down = match connected {
@@ -58,7 +59,7 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>, mut 
                 }
                 drop(strong);
                 tokio::select! {
-                    why = listen(&upstream, &session, heard) => Down::Failed(why),
+                    reason = listen(&upstream, &session, heard) => Down::of(&reason),
                     _ = servers.changed() => Down::Replaced,
                 }
             }
@@ -70,16 +71,20 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>, mut 
         let Some(strong) = upstream.upgrade() else { return };
         let replaced = match down {
             Down::Replaced => true,
-            Down::Failed(why) => {
+            Down::Failed { why, is_there } => {
                 failures = if since.elapsed() >= SUSTAINED { 1 } else { failures + 1 };
                 tracing::warn!(upstream = strong.name(), failures, %why, "down");
                 let text: Arc<str> = why.into();
-                state.send_replace(if failures >= LOOPING {
-                    State::CrashLoop(text)
-                } else {
-                    State::Restarting(text)
+                state.send_replace(match failures {
+                    LOOPING.. => State::CrashLoop(text),
+                    _ if is_there => State::Starting,
+                    _ => State::Restarting(text),
                 });
                 drop(strong);
+                // Should it lose the next session as well, there is more to it.
+                if is_there && failures == 1 {
+                    continue;
+                }
                 let pause = FIRST_PAUSE * 2u32.saturating_pow(failures - 1);
                 tokio::time::timeout(pause.min(LONGEST_PAUSE), servers.changed()).await.is_ok()
             }
@@ -93,10 +98,22 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>, mut 
 
 /// Why there is no connection.
 enum Down {
-    /// It could not be opened, or has ended.
-    Failed(String),
+    /// It could not be opened, or has ended. Whether the server is there, as far as is known: one that was started anew has
+    /// only lost its memory.
+    Failed { why: String, is_there: bool },
     /// The configuration names another server.
     Replaced,
+}
+
+impl Down {
+    fn failed(why: String) -> Self {
+        Down::Failed { why, is_there: false }
+    }
+
+    fn of(reason: &CloseReason) -> Self {
+        let is_there = matches!(reason.cause, CloseCause::SessionLost(_));
+        Down::Failed { why: reason.to_string(), is_there }
+    }
 }
 
 /// How to begin with a server that is a process.
@@ -122,6 +139,11 @@ async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session,
         UpstreamKind::Process(command) => {
             let link = stdio::spawn(command)
                 .map_err(|error| format!("cannot start {:?}: {error}", command.program))?;
+            (link, false)
+        }
+        UpstreamKind::Http(server) => {
+            let link = http::connect(server)
+                .map_err(|error| format!("cannot get ready for {}: {error}", server.url))?;
             (link, false)
         }
         UpstreamKind::InProcess(connect) => (connect(), true),
@@ -163,14 +185,14 @@ async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session,
     Ok((session, catalog.map_err(|error| error.message)?))
 }
 
-/// Passes on what the upstream says until the connection ends; returns why it ended.
-async fn listen(upstream: &Weak<Upstream>, session: &Session, mut heard: Notifications) -> String {
-    let closed = session.closed();
+/// Passes on what the upstream says until the connection ends, or another one is needed; returns why.
+async fn listen(upstream: &Weak<Upstream>, session: &Session, mut heard: Notifications) -> CloseReason {
+    let stale = session.stale();
     let subscribed = subscribe(upstream, session);
-    tokio::pin!(closed, subscribed);
+    tokio::pin!(stale, subscribed);
     loop {
         tokio::select! {
-            reason = &mut closed => return reason.to_string(),
+            reason = &mut stale => return reason,
             heard = heard.next() => match heard {
                 Some(Heard::Notification { method, params }) => pass_on(upstream, method, params),
                 // Whatever was missed, every list may have changed.
@@ -179,7 +201,7 @@ async fn listen(upstream: &Weak<Upstream>, session: &Session, mut heard: Notific
                         pass_on(upstream, method.to_owned(), None);
                     }
                 }
-                None => return closed.await.to_string(),
+                None => return stale.await,
             },
             () = &mut subscribed => {}
         }
@@ -248,8 +270,15 @@ async fn subscribe(upstream: &Weak<Upstream>, session: &Session) {
     if let lane @ Lane::Modern(_) = lane(session, true)
         && let Some(filter) = changing_lists(session, lane)
     {
-        let failure =
-            keep_listening(session, lane, &filter, |method, params| pass_on(upstream, method, params)).await;
+        let was_open = AtomicBool::new(false);
+        let heard = |method: String, params| {
+            // What has changed since the subscription broke nobody has heard.
+            if method == method::LISTEN_ACKNOWLEDGED && was_open.swap(true, Ordering::Relaxed) {
+                CHANGING.iter().for_each(|(_, _, method)| pass_on(upstream, (*method).to_owned(), None));
+            }
+            pass_on(upstream, method, params);
+        };
+        let failure = keep_listening(session, lane, &filter, heard).await;
         tracing::debug!(%failure, "the subscription to changed lists has ended");
     }
     std::future::pending().await

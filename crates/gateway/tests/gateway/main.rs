@@ -43,5 +43,7 @@ mod sessions;
 mod silent;
 mod streams;
 mod upstreams;
+mod urls;
+mod urls_strict;
 mod versions;
 mod waiting;

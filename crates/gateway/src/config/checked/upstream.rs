@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use taskgate_client::transport::stdio::StdioCommand;
 use toml::Spanned;
 
-use super::{Surroundings, place, policy, run};
+use super::{Surroundings, UrlServer, http, place, policy, run, span_of};
 use crate::config::raw::{RawUpstream, RawValue};
 use crate::policy::{Speak, ToolPolicy, UpstreamKind, UpstreamSpec, UpstreamTasks};
 use crate::upstream::CommandTool;
@@ -39,6 +39,8 @@ pub struct UpstreamConfig {
 pub enum UpstreamServer {
     /// A child process that speaks MCP over stdio.
     Command(StdioCommand),
+    /// A server that is a URL.
+    Url(UrlServer),
     /// None: a command that is a tool by itself and outlives the program.
     Run(CommandTool),
     /// The demo server of the program that reads the configuration.
@@ -50,6 +52,7 @@ impl UpstreamConfig {
     pub fn spec(&self, demo: impl FnOnce() -> UpstreamKind) -> UpstreamSpec {
         let kind = match &self.server {
             UpstreamServer::Command(command) => UpstreamKind::Process(command.clone()),
+            UpstreamServer::Url(url) => UpstreamKind::Http(url.server.clone()),
             UpstreamServer::Run(tool) => UpstreamKind::Command(tool.clone()),
             UpstreamServer::Demo => demo(),
         };
@@ -69,6 +72,7 @@ impl fmt::Debug for UpstreamServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UpstreamServer::Demo => f.write_str("Demo"),
+            UpstreamServer::Url(url) => f.debug_tuple("Url").field(url).finish(),
             UpstreamServer::Run(tool) => f.debug_tuple("Run").field(tool).finish(),
             UpstreamServer::Command(command) => f
                 .debug_struct("Command")
@@ -108,7 +112,7 @@ pub(super) fn check_all(
     around: &Surroundings<'_>,
 ) -> Vec<UpstreamConfig> {
     let Some(tables) = raw else {
-        let help = "add an [[upstream]] with a `name` and a `command`, or with `demo = true`";
+        let help = "add an [[upstream]] with a `name` and a `command` or a `url`, or with `demo = true`";
         around.problems.add_missing("there is no upstream, so there is nothing to serve", help);
         return Vec::new();
     };
@@ -154,16 +158,7 @@ fn check(
     let prefix = around.parsed(&raw.prefix, "prefix", NAMES, named);
     let demo = raw.demo.as_ref().is_some_and(|demo| *demo.get_ref());
     let server = check_server(raw, demo, span, max_result, around);
-    if demo {
-        let cwd = raw.cwd.as_ref().map(|cwd| ("cwd", cwd.span()));
-        let env = raw.env.as_ref().map(|env| ("env", env.span()));
-        let clear_env = raw.clear_env.as_ref().map(|clear| ("clear_env", clear.span()));
-        for (key, span) in [cwd, env, clear_env].into_iter().flatten() {
-            around
-                .problems
-                .add(span, format!("`{key}` is for a `command`, and the demo server is no child process"));
-        }
-    }
+    refuse_what_is_for_others(raw, demo, around);
     let policy = policy::check(&raw.defaults, defaults, around);
     let mut tools = BTreeMap::new();
     for (tool, own) in &raw.tools {
@@ -180,7 +175,34 @@ fn check(
     UpstreamConfig { name, server, prefix, speak, upstream_tasks, policy, tools }
 }
 
-/// What stands behind the upstream: exactly one of three.
+/// Keys that say something about a kind of upstream which this one is not.
+fn refuse_what_is_for_others(raw: &RawUpstream, demo: bool, around: &Surroundings<'_>) {
+    let of_processes =
+        [("cwd", span_of(&raw.cwd)), ("env", span_of(&raw.env)), ("clear_env", span_of(&raw.clear_env))];
+    let of_urls = [
+        ("headers", span_of(&raw.headers)),
+        ("bearer", span_of(&raw.bearer)),
+        ("oauth", span_of(&raw.oauth)),
+        ("plain_http", span_of(&raw.plain_http)),
+    ];
+    let refuse = |keys: &[(&str, Option<std::ops::Range<usize>>)], why: &str| {
+        for (key, span) in keys {
+            if let Some(span) = span {
+                around.problems.add(span.clone(), format!("`{key}` is for {why}"));
+            }
+        }
+    };
+    if demo {
+        refuse(&of_processes, "a `command`, and the demo server is no child process");
+    } else if raw.url.is_some() {
+        refuse(&of_processes, "a `command`, and a server that is a `url` is no child process");
+    }
+    if demo || raw.command.is_some() || raw.run.is_some() {
+        refuse(&of_urls, "a `url`, and this upstream has none");
+    }
+}
+
+/// What stands behind the upstream: exactly one of four.
 fn check_server(
     raw: &RawUpstream,
     demo: bool,
@@ -188,24 +210,30 @@ fn check_server(
     max_result: usize,
     around: &Surroundings<'_>,
 ) -> UpstreamServer {
-    let command = raw.command.as_ref().map(|command| ("`command`", command.span()));
-    let run = raw.run.as_ref().map(|run| ("[upstream.run]", run.span()));
-    let demo_span = raw.demo.as_ref().filter(|_| demo).map(|demo| ("`demo = true`", demo.span()));
-    let written: Vec<_> = [command, run, demo_span].into_iter().flatten().collect();
+    let command = span_of(&raw.command).map(|span| ("`command`", span));
+    let url = span_of(&raw.url).map(|span| ("`url`", span));
+    let run = span_of(&raw.run).map(|span| ("[upstream.run]", span));
+    let demo_span = span_of(&raw.demo).filter(|_| demo).map(|span| ("`demo = true`", span));
+    let written: Vec<_> = [command, url, run, demo_span].into_iter().flatten().collect();
     if let [(first, span), (second, _), ..] = &written[..] {
         let what = format!("this upstream has both {first} and {second}");
         around.problems.add_with_help(span.clone(), what, "allowed: one of the two");
         return UpstreamServer::Demo;
     }
-    match (&raw.command, &raw.run) {
-        (Some(command), _) => UpstreamServer::Command(check_command(command, raw, around)),
-        (None, Some(run)) => UpstreamServer::Run(run::check(run, raw, max_result, around)),
-        (None, None) => {
+    match (&raw.command, &raw.url, &raw.run) {
+        (Some(command), ..) => UpstreamServer::Command(check_command(command, raw, around)),
+        (None, Some(url), _) => {
+            http::check(url, raw, around).map_or(UpstreamServer::Demo, UpstreamServer::Url)
+        }
+        (None, None, Some(run)) => UpstreamServer::Run(run::check(run, raw, max_result, around)),
+        (None, None, None) => {
             // One that is there but of the wrong type has been noted already.
-            let is_misread = raw.has("command") || raw.has("run") || (raw.has("demo") && raw.demo.is_none());
+            let is_misread = ["command", "url", "run"].iter().any(|key| raw.has(key))
+                || (raw.has("demo") && raw.demo.is_none());
             if !demo && !is_misread {
-                let what = "this upstream has neither `command` nor [upstream.run] nor `demo = true`";
-                let help = r#"add `command = ["PROGRAM", "ARGUMENT"]`"#;
+                let what =
+                    "this upstream has neither `command` nor `url` nor [upstream.run] nor `demo = true`";
+                let help = r#"add `command = ["PROGRAM", "ARGUMENT"]`, or `url = "https://…"`"#;
                 around.problems.add_with_help(span, what, help);
             }
             UpstreamServer::Demo

@@ -1,3 +1,4 @@
+use taskgate_client::FailureKind;
 use taskgate_client::session::{CallEvent, CallFailure, Heard, Notifications, PendingCall, Question};
 use taskgate_engine::{Ending, Report};
 use taskgate_task::{Outcome, Payload};
@@ -47,6 +48,8 @@ pub async fn follow(start: Start, report: &Report) -> Result<Ending, Forgotten> 
         pace.hurry();
     }
     let mut listening = (dialect == Dialect::D2026_07_28).then(|| listen(&line, &handle.id));
+    // Whether the subscription has brought anything, so that it is worth another one.
+    let mut was_told = false;
     let mut following = Following {
         line: &line,
         handle: &handle,
@@ -85,9 +88,19 @@ pub async fn follow(start: Start, report: &Report) -> Result<Ending, Forgotten> 
             event = next_of(&mut listening) => {
                 match event {
                     CallEvent::Notification { method, .. } if method == method::TASK_NOTIFICATION => {
+                        was_told = true;
+                        following.pace.hurry();
+                    }
+                    // What stands between us and the server has cut it off. What was missed is asked for.
+                    CallEvent::Done(Err(CallFailure::Request(failure)))
+                        if was_told && !failure.is_of_connection() =>
+                    {
+                        was_told = false;
+                        listening = Some(listen(&line, &handle.id));
                         following.pace.hurry();
                     }
                     CallEvent::Done(_) => listening = None,
+                    CallEvent::Notification { .. } => was_told = true,
                     _ => {}
                 }
                 None
@@ -251,7 +264,7 @@ impl Following<'_> {
                 let summary = message_of(&error);
                 Some(failed(error, summary))
             }
-            Err(failure @ CallFailure::Closed(_)) => self.failed(&failure),
+            Err(failure) if is_of_connection(&failure) => self.failed(&failure),
             Err(failure) if self.is_over => self.puzzled(&failure.to_string()),
             // The task may have ended, or the server may not wait with its answer as it should: its state says which. An
             // error is not kept, since the task's own is given out again.
@@ -278,7 +291,7 @@ impl Following<'_> {
                 return Some(self.given_up("The client did not answer the server's question"));
             }
             News::Delivered(Ok(_)) => self.pace.hurry(),
-            News::Delivered(Err(failure @ CallFailure::Closed(_))) => return self.failed(&failure),
+            News::Delivered(Err(failure)) if is_of_connection(&failure) => return self.failed(&failure),
             // It is tried again when the question is still open.
             News::Delivered(Err(failure)) => tracing::debug!(%failure, "an answer was not taken"),
         }
@@ -316,7 +329,7 @@ impl Following<'_> {
     /// A question about the task has failed.
     fn failed(&mut self, failure: &CallFailure) -> Option<Ending> {
         match failure {
-            CallFailure::Closed(reason) => Some(lost(&reason.to_string())),
+            failure if is_of_connection(failure) => Some(lost(&failure.to_string())),
             CallFailure::Rpc(error) => {
                 let (code, message) = (translate::code_of(error), message_of(error));
                 let is = |known: ErrorCode| code == Some(known.number().into());
@@ -329,6 +342,10 @@ impl Following<'_> {
                     return Some(failed_with(&format!("The server cannot be asked for its task: {message}")));
                 }
                 self.puzzled(&message)
+            }
+            // Its server may be there again later, and the task may still go on.
+            CallFailure::Request(failure) if failure.kind == FailureKind::Interrupted => {
+                if self.pace.puzzled() { None } else { Some(lost(&failure.to_string())) }
             }
             other => self.puzzled(&other.to_string()),
         }
@@ -361,6 +378,15 @@ fn finished(result: Payload) -> Ending {
             failed_with("The server's task ended with another task")
         }
         ending => ending,
+    }
+}
+
+/// Whether nothing more can be asked on this connection.
+fn is_of_connection(failure: &CallFailure) -> bool {
+    match failure {
+        CallFailure::Closed(_) => true,
+        CallFailure::Request(failure) => failure.is_of_connection(),
+        _ => false,
     }
 }
 

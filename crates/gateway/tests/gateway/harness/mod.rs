@@ -15,6 +15,7 @@ pub mod offers;
 pub mod old;
 pub mod pairs;
 pub mod pipe;
+pub mod switch;
 
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ pub use modern::Modern;
 pub use offers::Offers;
 pub use old::Old;
 pub use pipe::Pipe;
+pub use switch::Switch;
 
 /// How long anything may take that should happen at once.
 pub const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,7 +1,8 @@
-//! Every client version in front of every server version, over both transports: each feature has one expected outcome.
+//! Every client version in front of every server version, over every transport on both sides: each feature has one expected outcome.
 
 mod client;
 mod server;
+mod url;
 
 use std::sync::Arc;
 
@@ -96,15 +97,18 @@ async fn every_version_in_front_of_every_version() {
     let mut pairs = Vec::new();
     for server in Version::ALL {
         for client in Version::ALL {
-            for wire in [Wire::Http, Wire::Stdio] {
-                let name = format!("{} in front of {} over {wire:?}", client.date(), server.date());
+            for (wire, is_url) in
+                [(Wire::Http, false), (Wire::Stdio, false), (Wire::Http, true), (Wire::Stdio, true)]
+            {
+                let behind = if is_url { "at a URL" } else { "on a link" };
+                let name = format!("{} over {wire:?} in front of {} {behind}", client.date(), server.date());
                 let wrong = Wrong::default();
-                pairs.push((name, wrong.clone(), tokio::spawn(pair(client, server, wire, wrong))));
+                pairs.push((name, wrong.clone(), tokio::spawn(pair(client, server, wire, is_url, wrong))));
             }
         }
     }
     let cells = pairs.len() * FEATURES.len();
-    assert_eq!(cells, 4 * 4 * 2 * 14);
+    assert_eq!(cells, 4 * 4 * 4 * 14);
     let mut wrong = Vec::new();
     for (name, seen, pair) in pairs {
         if let Err(broken) = pair.await {
@@ -119,9 +123,10 @@ async fn every_version_in_front_of_every_version() {
 type Wrong = Arc<Mutex<Vec<String>>>;
 
 /// Tries everything on one connection.
-async fn pair(client_version: Version, server_version: Version, wire: Wire, wrong: Wrong) {
+async fn pair(client_version: Version, server_version: Version, wire: Wire, is_url: bool, wrong: Wrong) {
     let strict = Strict::new(server_version);
-    let builder = Gateway::builder().add(strict.spec()).settings(settings()).single_user(true);
+    let spec = if is_url { url::serve(strict.clone()).await } else { strict.spec() };
+    let builder = Gateway::builder().add(spec).settings(settings()).single_user(true);
     let server = Server::start(builder.build().await.expect("gateway")).await;
     let mut client = Client::connect(client_version, wire, &server).await;
     for feature in FEATURES {

@@ -115,7 +115,16 @@ impl Strict {
         self.0.changed.notify_waiters();
     }
 
-    fn fault(&self, what: String) {
+    pub fn version(&self) -> Version {
+        self.0.version
+    }
+
+    /// What belongs to no request is said here from now on.
+    pub fn speak_on(&self, out: mpsc::Sender<Inbound>) {
+        self.change(|state| state.link = Some(out));
+    }
+
+    pub fn fault(&self, what: String) {
         self.change(|state| state.faults.push(what));
     }
 
@@ -123,7 +132,7 @@ impl Strict {
         self.0.version == Version::V2026
     }
 
-    async fn serve(self, far: FarEnd) {
+    pub async fn serve(self, far: FarEnd) {
         let FarEnd { mut inbox, out } = far;
         while let Some(message) = inbox.recv().await {
             match message {
@@ -164,7 +173,7 @@ impl Strict {
         }
     }
 
-    fn heard(&self, method: &str, params: &Value) {
+    pub fn heard(&self, method: &str, params: &Value) {
         match method {
             "notifications/cancelled" => {
                 let id = serde_json::value::to_raw_value(&params["requestId"]).ok();
