@@ -1,12 +1,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use taskgate_engine::{Engine, EngineError, MemoryStore, Store, StoreError};
+use taskgate_engine::{Engine, EngineError, MemoryStore, Runner, Store, StoreError};
 
 use crate::gateway::Gateway;
 use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
 use crate::route::States;
-use crate::upstream::{Commands, Upstream, Yard};
+use crate::upstream::{CommandRunner, Commands, JobRunner, Upstream, Yard};
 
 /// What a line with a result has besides the result, so that the longest one that is kept can also arrive, and one that is
 /// a little longer be told by its length.
@@ -35,6 +35,14 @@ pub enum BuildError {
     /// The place for commands cannot be used.
     #[error("the place for commands: {0}")]
     Place(#[from] taskgate_detached::DetachedError),
+    /// A job API cannot be reached from here.
+    #[error("the upstream {name:?}: {why}")]
+    Job {
+        /// The upstream.
+        name: String,
+        /// Why.
+        why: String,
+    },
     /// There is nothing to stand in front of.
     #[error("there is no upstream")]
     NoUpstream,
@@ -140,16 +148,14 @@ impl GatewayBuilder {
                 spec.policy = policy.clone();
             }
             spec.tools.extend(self.tools.clone());
-            if matches!(spec.kind, UpstreamKind::Command(_)) && yard.is_none() {
-                return Err(BuildError::NoPlace(spec.name));
-            }
+            let own = own_runner(&spec, yard.as_ref())?;
             // Whoever has set a limit of its own for a server means it.
             if let UpstreamKind::Process(command) = &mut spec.kind
                 && command.line_limit == crate::StdioCommand::LINE_LIMIT
             {
                 command.line_limit = command.line_limit.max(self.settings.node.max_result + AROUND_A_RESULT);
             }
-            upstreams.push(Upstream::start(spec, yard.as_ref()));
+            upstreams.push(Upstream::start(spec, own));
         }
         for upstream in &upstreams {
             engine.add_runner(upstream.name(), upstream.runner());
@@ -165,4 +171,20 @@ impl GatewayBuilder {
         }
         Ok(gateway)
     }
+}
+
+/// What runs the tool of an upstream that is no server.
+fn own_runner(spec: &UpstreamSpec, yard: Option<&Arc<Yard>>) -> Result<Option<Arc<dyn Runner>>, BuildError> {
+    Ok(match (&spec.kind, yard) {
+        (UpstreamKind::Command(tool), Some(yard)) => {
+            let policy = spec.policy_of(&tool.tool).clone();
+            Some(Arc::new(CommandRunner::new(tool.clone(), policy, yard.clone())))
+        }
+        (UpstreamKind::Command(_), None) => return Err(BuildError::NoPlace(spec.name.clone())),
+        (UpstreamKind::Job(tool), _) => {
+            let runner = JobRunner::new(tool);
+            Some(Arc::new(runner.map_err(|why| BuildError::Job { name: spec.name.clone(), why })?))
+        }
+        (UpstreamKind::Process(_) | UpstreamKind::InProcess(_), _) => None,
+    })
 }

@@ -232,9 +232,9 @@ impl Gateway {
         request: &Request,
     ) -> Result<Launch, RpcError> {
         let work = Payload::from_value(request).map_err(|error| RpcError::internal(error.to_string()))?;
-        let is_command = target.tool.is_some() && target.upstream.is_command();
+        let is_external = target.tool.is_some() && target.upstream.is_external();
         let class = match target.policy.class {
-            _ if is_command => WorkClass::External,
+            _ if is_external => WorkClass::External,
             Some(class) => class,
             None if request.task_ttl.is_some() => WorkClass::Resumable,
             None if target.tool.as_ref().is_some_and(|tool| tool.repeatable) => WorkClass::Repeatable,
@@ -243,8 +243,8 @@ impl Gateway {
         Ok(Launch {
             owner,
             runner: target.upstream.name().to_owned(),
-            // What is no call of its tool, a command does not know: the words that list it say so.
-            with: if is_command {
+            // What is no call of its tool, what is no server does not know: the words that list it say so.
+            with: if is_external {
                 target.upstream.runner()
             } else {
                 Arc::new(McpRunner(Arc::downgrade(&target.upstream)))

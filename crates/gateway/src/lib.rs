@@ -42,7 +42,7 @@ pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, Sqli
 #[cfg(feature = "postgres")]
 pub use taskgate_engine::{PostgresOptions, PostgresStore};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};
-pub use upstream::{Checkpoint, CommandTool, Commands, NotSaved, State as UpstreamState};
+pub use upstream::{Checkpoint, CommandTool, Commands, JobTool, NotSaved, State as UpstreamState};
 
 /// An rmcp `ServerHandler` in this program as an upstream, over an in-memory transport and without any change to it.
 pub fn in_process<H: rmcp::ServerHandler>(handler: H) -> UpstreamKind {

@@ -9,7 +9,7 @@ use taskgate_client::transport::stdio::StdioCommand;
 use taskgate_engine::NodeSettings;
 use taskgate_task::{LifetimePolicy, WorkClass};
 
-use crate::upstream::CommandTool;
+use crate::upstream::{CommandTool, JobTool};
 
 /// When a call of a tool becomes a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,6 +79,8 @@ pub enum UpstreamKind {
     InProcess(Arc<dyn Fn() -> Link + Send + Sync>),
     /// A command that is a tool. It outlives this process.
     Command(CommandTool),
+    /// A job of an API that is a tool. It outlives this process, too.
+    Job(Box<JobTool>),
 }
 
 /// Which protocol generation is spoken with an upstream.

@@ -26,4 +26,4 @@ pub use http::Http;
 pub use request::{BodyKind, Codes, RequestTemplate};
 pub use scope::Scope;
 pub use secret::Secret;
-pub use template::{Escape, Expression, Fault, Template};
+pub use template::{Escape, Expression, Fault, Template, settle};

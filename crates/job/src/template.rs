@@ -3,7 +3,7 @@ use std::ops::Range;
 
 use minijinja::{Environment, Error, ErrorKind, Value};
 
-use crate::engine::{EMPTY, LENIENT, STRICT, TRIAL};
+use crate::engine::{EMPTY, LENIENT, STRICT, TRIAL, value_of};
 use crate::scope::Scope;
 
 /// What is wrong with a template or an expression, or with what it met, in words.
@@ -153,6 +153,17 @@ impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.source)
     }
+}
+
+/// A text whose values are all settings, known from the start.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn settle(text: &str, with: &serde_json::Map<String, serde_json::Value>) -> Result<String, Fault> {
+    let scope = Scope { names: &["with"], with, job: &[] };
+    let values = Value::from_pairs([("with", value_of(with))]);
+    Template::new(text, Escape::Header, &scope)?.render(&values)
 }
 
 /// Finds a value in an answer.

@@ -44,6 +44,7 @@ fn describe(upstream: &UpstreamConfig) -> String {
         UpstreamServer::Run(tool) => {
             format!("runs {} for {}", tool.argv.first().map_or("", String::as_str), tool.tool)
         }
+        UpstreamServer::Job(job) => format!("runs jobs for {}", job.tool),
         UpstreamServer::Demo => "is the demo server".to_owned(),
     };
     let tasks = match upstream.policy.tasks {

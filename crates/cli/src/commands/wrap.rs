@@ -81,7 +81,9 @@ mod tests {
         assert_eq!(spec.policy_of("slow").inline_for, Duration::from_millis(5));
         match spec.kind {
             UpstreamKind::Process(command) => assert_eq!(command.args, ["server.js"]),
-            UpstreamKind::InProcess(_) | UpstreamKind::Command(_) => panic!("a process"),
+            UpstreamKind::InProcess(_) | UpstreamKind::Command(_) | UpstreamKind::Job(_) => {
+                panic!("a process")
+            }
         }
     }
 

@@ -13,6 +13,7 @@ pub mod limits;
 mod nearest;
 mod print;
 mod raw;
+mod raw_job;
 #[cfg(test)]
 mod tests;
 

@@ -9,7 +9,7 @@ use toml::Value;
 use super::checked::{Config, UpstreamConfig, UpstreamServer};
 use super::duration::{format_duration, format_size};
 use crate::policy::{Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
-use crate::upstream::CommandTool;
+use crate::upstream::{CommandTool, JobTool};
 
 /// What is shown instead of the value of a variable, which may be a secret.
 const HIDDEN: &str = "(hidden)";
@@ -75,13 +75,14 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
             write_process(out, command.cwd.as_deref(), &command.env, command.clear_env)?;
         }
         UpstreamServer::Run(tool) => write_process(out, tool.cwd.as_deref(), &tool.env, tool.clear_env)?,
+        UpstreamServer::Job(_) => {}
         UpstreamServer::Demo => set(out, "demo", true)?,
     }
     if let Some(prefix) = &upstream.prefix {
         set(out, "prefix", text(prefix))?;
     }
-    // These are not a command's.
-    let is_run = matches!(upstream.server, UpstreamServer::Run(_));
+    // These are a server's.
+    let is_run = matches!(upstream.server, UpstreamServer::Run(_) | UpstreamServer::Job(_));
     if !is_run {
         let speak = match upstream.speak {
             Speak::Auto => "auto",
@@ -97,6 +98,9 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
     }
     if let UpstreamServer::Run(tool) = &upstream.server {
         write_run(out, tool)?;
+    }
+    if let UpstreamServer::Job(job) = &upstream.server {
+        write_job(out, job)?;
     }
     let mut write = |header: String, policy: &ToolPolicy| {
         writeln!(out, "\n[upstream.{header}]")?;
@@ -137,6 +141,15 @@ fn write_run(out: &mut String, tool: &CommandTool) -> fmt::Result {
         Some(schema) => set(out, "input_schema", schema),
         None => Ok(()),
     }
+}
+
+fn write_job(out: &mut String, job: &JobTool) -> fmt::Result {
+    writeln!(out, "\n[upstream.job]")?;
+    // It was read from TOML, so there is a way to write it. What a preset says is in it.
+    let values = job.written.iter().filter(|(key, _)| *key != "preset");
+    values
+        .filter_map(|(key, value)| Some((key, Value::try_from(value).ok()?)))
+        .try_for_each(|(key, value)| set(out, key, value))
 }
 
 fn write_policy(out: &mut String, policy: &ToolPolicy) -> fmt::Result {

@@ -5,6 +5,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::error::Problems;
 use super::fields::{Entry, Fields, FromValue, Section, with_article};
+use super::raw_job::{JOB, RawJob};
 
 /// The keys at the top of the file.
 pub(super) const TOP: Section = Section {
@@ -46,6 +47,7 @@ pub(super) const UPSTREAM: Section = Section {
         "name",
         "command",
         "run",
+        "job",
         "demo",
         "cwd",
         "env",
@@ -123,6 +125,7 @@ pub(super) struct RawUpstream {
     pub(super) name: Entry<String>,
     pub(super) command: Entry<Vec<Spanned<String>>>,
     pub(super) run: Entry<RawRun>,
+    pub(super) job: Entry<RawJob>,
     pub(super) demo: Entry<bool>,
     pub(super) cwd: Entry<String>,
     pub(super) env: Entry<Vec<RawVariable>>,
@@ -229,7 +232,7 @@ impl RawConfig {
 
 impl RawUpstream {
     fn read(table: &DeTable<'_>, problems: &Problems) -> RawUpstream {
-        let fields = Fields::new(table, &UPSTREAM, &[&UPSTREAM_DEFAULTS, &TOP, &RUN], problems);
+        let fields = Fields::new(table, &UPSTREAM, &[&UPSTREAM_DEFAULTS, &TOP, &RUN, &JOB], problems);
         let mut tools = Vec::new();
         for (name, policy) in
             fields.get::<&DeTable<'_>>("tools").iter().flat_map(|tools| tools.get_ref().iter())
@@ -251,6 +254,7 @@ impl RawUpstream {
             name: fields.get("name"),
             command: fields.get("command"),
             run: fields.get("run"),
+            job: fields.get("job"),
             demo: fields.get("demo"),
             cwd: fields.get("cwd"),
             env: fields.get("env"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use taskgate_task::WorkClass;
 
 use super::raw::{DEFAULTS, RUN, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
+use super::raw_job::{JOB, PARTS, SECRET};
 use super::*;
 use crate::policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
 use crate::upstream::CommandTool;
@@ -35,7 +36,7 @@ fn problems(text: &str) -> Vec<String> {
 fn command(upstream: &UpstreamConfig) -> &taskgate_client::transport::stdio::StdioCommand {
     match &upstream.server {
         UpstreamServer::Command(command) => command,
-        UpstreamServer::Run(_) | UpstreamServer::Demo => panic!("no command"),
+        UpstreamServer::Run(_) | UpstreamServer::Job(_) | UpstreamServer::Demo => panic!("no command"),
     }
 }
 
@@ -332,6 +333,31 @@ fn the_example_of_a_command_is_valid() {
     let (_, rest) = manual.split_once("```toml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
     assert!(matches!(valid(example).upstreams[0].server, UpstreamServer::Run(_)));
+}
+
+#[test]
+fn the_example_of_a_job_is_valid_and_its_page_names_every_key() {
+    let manual = fs::read_to_string(repository().join("docs/job-api.md")).expect("the manual");
+    let (_, rest) = manual.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let config = valid(example);
+    let UpstreamServer::Job(tool) = &config.upstreams[0].server else { panic!("a job") };
+    assert_eq!(tool.declaration.start.job.len(), 1);
+    // What is printed means the same.
+    let printed = config.to_toml();
+    let again = valid(&printed);
+    let UpstreamServer::Job(same) = &again.upstreams[0].server else { panic!("a job: {printed}") };
+    assert_eq!(same, tool);
+    for section in [&JOB, &SECRET].into_iter().chain(&PARTS) {
+        for key in section.keys {
+            assert!(
+                manual.contains(&format!("`{key}`")) || manual.contains(&format!("{key} = ")),
+                "{} of {}",
+                key,
+                section.name
+            );
+        }
+    }
 }
 
 #[test]

@@ -8,8 +8,10 @@ mod ending;
 mod hosted;
 pub mod in_process;
 mod interest;
+mod job;
 mod listening;
 mod log_level;
+mod one_tool;
 mod runner;
 mod shelf;
 mod supervise;
@@ -30,6 +32,7 @@ pub use catalog::{Catalog, Hints, Known, declares, is_method_not_found};
 pub use checkpoint::{Checkpoint, NotSaved};
 pub use command::{CommandRunner, CommandTool, Commands, Yard};
 pub use interest::Interest;
+pub use job::{JobRunner, JobTool, presets};
 pub use listening::keep_listening;
 pub use runner::{McpRunner, Request};
 
@@ -45,8 +48,8 @@ pub struct Upstream {
     /// Tools of which it has said that it makes tasks of their calls or nothing (2026-07-28).
     needs_tasks: parking_lot::RwLock<HashSet<String>>,
     changes: broadcast::Sender<Change>,
-    /// Runs its tool, if it is a command.
-    command: Option<CommandRunner>,
+    /// Runs its tool, if it is no server.
+    own: Option<Arc<dyn Runner>>,
     /// Tells by its end that nobody has the upstream any more.
     _alive: oneshot::Sender<()>,
 }
@@ -81,16 +84,9 @@ const FIRST_START: Duration = Duration::from_secs(30);
 const USUAL_START: Duration = Duration::from_secs(1);
 
 impl Upstream {
-    /// Connects in the background and keeps the connection up until the handle is dropped. `yard` is where commands run;
-    /// without one the tool of a command is listed and cannot be called.
-    pub fn start(spec: UpstreamSpec, yard: Option<&Arc<Yard>>) -> Arc<Upstream> {
-        let command = match (&spec.kind, yard) {
-            (UpstreamKind::Command(tool), Some(yard)) => {
-                let policy = spec.policy_of(&tool.tool).clone();
-                Some(CommandRunner::new(tool.clone(), policy, yard.clone()))
-            }
-            _ => None,
-        };
+    /// Connects in the background and keeps the connection up until the handle is dropped. `own` runs the tool of what is no
+    /// server.
+    pub fn start(spec: UpstreamSpec, own: Option<Arc<dyn Runner>>) -> Arc<Upstream> {
         let (sender, state) = watch::channel(State::Starting);
         let (changes, _) = broadcast::channel(256);
         let (alive, dropped) = oneshot::channel();
@@ -103,7 +99,7 @@ impl Upstream {
             described: parking_lot::RwLock::default(),
             needs_tasks: parking_lot::RwLock::default(),
             changes: changes.clone(),
-            command,
+            own,
             _alive: alive,
         });
         let kept_up = supervise::keep_up(Arc::downgrade(&upstream), sender);
@@ -129,15 +125,15 @@ impl Upstream {
 
     /// Runs its tools.
     pub fn runner(self: &Arc<Self>) -> Arc<dyn Runner> {
-        match &self.command {
-            Some(command) => Arc::new(command.clone()),
+        match &self.own {
+            Some(own) => own.clone(),
             None => Arc::new(McpRunner(Arc::downgrade(self))),
         }
     }
 
-    /// Whether its tool is a command, which runs apart from this process.
-    pub fn is_command(&self) -> bool {
-        self.command.is_some()
+    /// Whether its tool is a command or a job, which runs apart from this process.
+    pub fn is_external(&self) -> bool {
+        self.own.is_some()
     }
 
     /// Whether it is a server in this program.

@@ -26,19 +26,11 @@ pub(super) fn check(run: &Spanned<RawRun>, upstream: &RawUpstream, around: &Surr
             around.problems.add_with_help(span.clone(), format!("[upstream.run] has no `{key}`"), help);
         }
     }
-    let length = format!("1 to {LONGEST_TOOL} bytes");
-    let tool = around.parsed(&run.tool, "tool", &length, |name| match name {
-        "" => Err("is empty".to_owned()),
-        _ if name.len() > LONGEST_TOOL => Err("is too long".to_owned()),
-        _ => Ok(name.to_owned()),
-    });
-    let length = format!("at most {LONGEST_DESCRIPTION} bytes");
-    let description = around.parsed(&run.description, "description", &length, |text| {
-        if text.len() > LONGEST_DESCRIPTION { Err("is too long".to_owned()) } else { Ok(text.to_owned()) }
-    });
+    let tool = check_tool(&run.tool, around);
+    let description = check_description(&run.description, around);
     let command = run.command.as_ref().map(|words| check_command(words, upstream, around));
     let input_schema = schema(&run.input_schema, around);
-    refuse_what_is_for_servers(upstream, around);
+    refuse_what_is_for_servers("the command of [upstream.run]", upstream, around);
     let (argv, env, clear_env, cwd) = match command {
         Some(command) => {
             let argv = std::iter::once(command.program).chain(command.args).collect();
@@ -49,7 +41,26 @@ pub(super) fn check(run: &Spanned<RawRun>, upstream: &RawUpstream, around: &Surr
     CommandTool { tool: tool.unwrap_or_default(), description, input_schema, argv, env, clear_env, cwd }
 }
 
-fn schema(written: &Entry<Map<String, Value>>, around: &Surroundings<'_>) -> Payload {
+/// Checks the name that callers know a tool by.
+pub(super) fn check_tool(tool: &Entry<String>, around: &Surroundings<'_>) -> Option<String> {
+    let length = format!("1 to {LONGEST_TOOL} bytes");
+    around.parsed(tool, "tool", &length, |name| match name {
+        "" => Err("is empty".to_owned()),
+        _ if name.len() > LONGEST_TOOL => Err("is too long".to_owned()),
+        _ => Ok(name.to_owned()),
+    })
+}
+
+/// Checks what a tool is said to do.
+pub(super) fn check_description(description: &Entry<String>, around: &Surroundings<'_>) -> Option<String> {
+    let length = format!("at most {LONGEST_DESCRIPTION} bytes");
+    around.parsed(description, "description", &length, |text| {
+        if text.len() > LONGEST_DESCRIPTION { Err("is too long".to_owned()) } else { Ok(text.to_owned()) }
+    })
+}
+
+/// Checks what a tool's arguments are said to be.
+pub(super) fn schema(written: &Entry<Map<String, Value>>, around: &Surroundings<'_>) -> Payload {
     let any = json!({ "type": "object" });
     let schema = match written {
         None => any,
@@ -66,12 +77,11 @@ fn schema(written: &Entry<Map<String, Value>>, around: &Surroundings<'_>) -> Pay
     Payload::from_value(&schema).unwrap_or_else(|_| Payload::null())
 }
 
-/// A command speaks no protocol, and what becomes of it when taskgate dies is not a matter of choice.
-fn refuse_what_is_for_servers(upstream: &RawUpstream, around: &Surroundings<'_>) {
+/// What is no server speaks no protocol, and what becomes of it when taskgate dies is not a matter of choice.
+pub(super) fn refuse_what_is_for_servers(what: &str, upstream: &RawUpstream, around: &Surroundings<'_>) {
     for (key, written) in [("speak", &upstream.speak), ("upstream_tasks", &upstream.upstream_tasks)] {
         if let Some(written) = written {
-            let what = format!("`{key}` is for a server, and the command of [upstream.run] is none");
-            around.problems.add(written.span(), what);
+            around.problems.add(written.span(), format!("`{key}` is for a server, and {what} is none"));
         }
     }
     let crashes: Vec<Range<usize>> = std::iter::once(&upstream.defaults)
@@ -79,11 +89,7 @@ fn refuse_what_is_for_servers(upstream: &RawUpstream, around: &Surroundings<'_>)
         .filter_map(|policy| super::span_of(&policy.after_crash))
         .collect();
     for span in crashes {
-        let what = "`after_crash` is not for the command of [upstream.run]: it runs on when taskgate dies";
-        around.problems.add_with_help(
-            span,
-            what,
-            "leave it out: the next taskgate takes the command up again",
-        );
+        let wrong = format!("`after_crash` is not for {what}: it runs on when taskgate dies");
+        around.problems.add_with_help(span, wrong, "leave it out: the next taskgate takes it up again");
     }
 }

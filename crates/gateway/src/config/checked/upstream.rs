@@ -7,10 +7,10 @@ use std::path::Path;
 use taskgate_client::transport::stdio::StdioCommand;
 use toml::Spanned;
 
-use super::{Surroundings, place, policy, run};
+use super::{Surroundings, job, place, policy, run};
 use crate::config::raw::{RawUpstream, RawValue};
 use crate::policy::{Speak, ToolPolicy, UpstreamKind, UpstreamSpec, UpstreamTasks};
-use crate::upstream::CommandTool;
+use crate::upstream::{CommandTool, JobTool};
 
 /// The longest tool name MCP allows.
 pub(super) const LONGEST_TOOL: usize = 128;
@@ -41,6 +41,8 @@ pub enum UpstreamServer {
     Command(StdioCommand),
     /// None: a command that is a tool by itself and outlives the program.
     Run(CommandTool),
+    /// None: a job of an API that is a tool by itself.
+    Job(Box<JobTool>),
     /// The demo server of the program that reads the configuration.
     Demo,
 }
@@ -51,6 +53,7 @@ impl UpstreamConfig {
         let kind = match &self.server {
             UpstreamServer::Command(command) => UpstreamKind::Process(command.clone()),
             UpstreamServer::Run(tool) => UpstreamKind::Command(tool.clone()),
+            UpstreamServer::Job(tool) => UpstreamKind::Job(tool.clone()),
             UpstreamServer::Demo => demo(),
         };
         UpstreamSpec {
@@ -70,6 +73,7 @@ impl fmt::Debug for UpstreamServer {
         match self {
             UpstreamServer::Demo => f.write_str("Demo"),
             UpstreamServer::Run(tool) => f.debug_tuple("Run").field(tool).finish(),
+            UpstreamServer::Job(tool) => f.debug_tuple("Job").field(tool).finish(),
             UpstreamServer::Command(command) => f
                 .debug_struct("Command")
                 .field("program", &command.program)
@@ -148,14 +152,13 @@ fn check(raw: &Spanned<RawUpstream>, defaults: &ToolPolicy, around: &Surrounding
     let prefix = around.parsed(&raw.prefix, "prefix", NAMES, named);
     let demo = raw.demo.as_ref().is_some_and(|demo| *demo.get_ref());
     let server = check_server(raw, demo, span, around);
-    if demo {
+    if demo || raw.job.is_some() {
         let cwd = raw.cwd.as_ref().map(|cwd| ("cwd", cwd.span()));
         let env = raw.env.as_ref().map(|env| ("env", env.span()));
+        let what = if demo { "the demo server" } else { "a job" };
         let clear_env = raw.clear_env.as_ref().map(|clear| ("clear_env", clear.span()));
         for (key, span) in [cwd, env, clear_env].into_iter().flatten() {
-            around
-                .problems
-                .add(span, format!("`{key}` is for a `command`, and the demo server is no child process"));
+            around.problems.add(span, format!("`{key}` is for a `command`, and {what} is no child process"));
         }
     }
     let policy = policy::check(&raw.defaults, defaults, around);
@@ -174,7 +177,7 @@ fn check(raw: &Spanned<RawUpstream>, defaults: &ToolPolicy, around: &Surrounding
     UpstreamConfig { name, server, prefix, speak, upstream_tasks, policy, tools }
 }
 
-/// What stands behind the upstream: exactly one of three.
+/// What stands behind the upstream: exactly one of four.
 fn check_server(
     raw: &RawUpstream,
     demo: bool,
@@ -183,27 +186,34 @@ fn check_server(
 ) -> UpstreamServer {
     let command = raw.command.as_ref().map(|command| ("`command`", command.span()));
     let run = raw.run.as_ref().map(|run| ("[upstream.run]", run.span()));
+    let job = raw.job.as_ref().map(|job| ("[upstream.job]", job.span()));
     let demo_span = raw.demo.as_ref().filter(|_| demo).map(|demo| ("`demo = true`", demo.span()));
-    let written: Vec<_> = [command, run, demo_span].into_iter().flatten().collect();
+    let written: Vec<_> = [command, run, job, demo_span].into_iter().flatten().collect();
     if let [(first, span), (second, _), ..] = &written[..] {
         let what = format!("this upstream has both {first} and {second}");
         around.problems.add_with_help(span.clone(), what, "allowed: one of the two");
         return UpstreamServer::Demo;
     }
-    match (&raw.command, &raw.run) {
-        (Some(command), _) => UpstreamServer::Command(check_command(command, raw, around)),
-        (None, Some(run)) => UpstreamServer::Run(run::check(run, raw, around)),
-        (None, None) => {
-            // One that is there but of the wrong type has been noted already.
-            let is_misread = raw.has("command") || raw.has("run") || (raw.has("demo") && raw.demo.is_none());
-            if !demo && !is_misread {
-                let what = "this upstream has neither `command` nor [upstream.run] nor `demo = true`";
-                let help = r#"add `command = ["PROGRAM", "ARGUMENT"]`"#;
-                around.problems.add_with_help(span, what, help);
-            }
-            UpstreamServer::Demo
-        }
+    if let Some(command) = &raw.command {
+        return UpstreamServer::Command(check_command(command, raw, around));
     }
+    if let Some(run) = &raw.run {
+        return UpstreamServer::Run(run::check(run, raw, around));
+    }
+    if let Some(written) = &raw.job {
+        let tool = job::check(written, raw, around);
+        return tool.map_or(UpstreamServer::Demo, |tool| UpstreamServer::Job(Box::new(tool)));
+    }
+    // One that is there but of the wrong type has been noted already.
+    let is_misread = ["command", "run", "job"].into_iter().any(|key| raw.has(key))
+        || (raw.has("demo") && raw.demo.is_none());
+    if !demo && !is_misread {
+        let what =
+            "this upstream has neither `command` nor [upstream.run] nor [upstream.job] nor `demo = true`";
+        let help = r#"add `command = ["PROGRAM", "ARGUMENT"]`"#;
+        around.problems.add_with_help(span, what, help);
+    }
+    UpstreamServer::Demo
 }
 
 fn parse_speak(word: &str) -> Result<Speak, String> {

@@ -3,7 +3,6 @@
 mod handover;
 mod outcome;
 mod runner;
-mod server;
 mod yard;
 
 use std::fmt;
@@ -12,7 +11,6 @@ use std::path::PathBuf;
 use taskgate_task::Payload;
 
 pub use runner::CommandRunner;
-pub use server::serve;
 pub use yard::{Commands, Yard};
 
 /// A command that callers see as a tool. It reads the arguments of the call, a JSON object, on stdin.

@@ -2,8 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use taskgate_detached::{Attempt, DetachedError, Environment, Seen, Spec, State, Supervisor};
 use taskgate_engine::{Ending, NotStopped, Report, Runner, Work};
 use taskgate_task::Payload;
@@ -125,7 +124,7 @@ impl Inner {
 
     /// Makes the attempt and puts down where it is, before anything can run.
     async fn make(&self, work: &Work, hold: &mut Hold, report: &Report) -> Result<Attempt, String> {
-        let stdin = arguments(work)?;
+        let stdin = Request::of(work)?.arguments()?;
         let spec = Spec {
             argv: self.tool.argv.clone(),
             cwd: self.tool.cwd.clone(),
@@ -243,20 +242,4 @@ async fn blocking<T: Send + 'static>(
         Ok(done) => done.map_err(|error| error.to_string()),
         Err(error) => Err(format!("The gateway is shutting down: {error}")),
     }
-}
-
-/// The call's arguments: what the command reads on stdin.
-fn arguments(work: &Work) -> Result<String, String> {
-    #[derive(Deserialize)]
-    struct Params {
-        #[serde(default)]
-        arguments: Option<Payload>,
-    }
-    let broken = |error: serde_json::Error| format!("The stored request cannot be read: {error}");
-    let request: Request = serde_json::from_str(work.description.as_str()).map_err(broken)?;
-    let params: Option<Params> =
-        request.params.map(|params| serde_json::from_str(params.as_str())).transpose().map_err(broken)?;
-    let arguments = params.and_then(|params| params.arguments);
-    Ok(arguments
-        .map_or_else(|| Value::Object(Default::default()).to_string(), |given| given.as_str().to_owned()))
 }

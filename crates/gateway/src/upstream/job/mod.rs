@@ -1,0 +1,35 @@
+//! A job of an API as a tool: it runs wherever that API runs it, and outlives this process.
+
+mod ask;
+mod follow;
+mod outcome;
+mod pace;
+mod place;
+pub mod presets;
+mod runner;
+mod starts;
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+use taskgate_job::Declaration;
+use taskgate_task::Payload;
+
+pub use runner::JobRunner;
+
+/// A job of an API that callers see as a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobTool {
+    /// The tool's name.
+    pub tool: String,
+    /// What it does, for whoever chooses among tools.
+    pub description: Option<String>,
+    /// The JSON Schema of its arguments. Callers are told; the API itself sees to what it is given.
+    pub input_schema: Payload,
+    /// How its jobs are started, looked at, fetched and cancelled.
+    pub declaration: Declaration,
+    /// A file of PEM texts with certificates that are trusted besides those of the operating system.
+    pub ca_file: Option<PathBuf>,
+    /// The declaration as it was written, for whoever wants to see it whole.
+    pub written: Map<String, Value>,
+}
