@@ -34,11 +34,12 @@ impl Answer {
 
     /// What expressions find in it: `status`, `headers` and `body`.
     pub(crate) fn values(&self) -> [(&'static str, Value); 3] {
-        [
-            ("status", Value::from(self.code)),
-            ("headers", value_of(&self.headers)),
-            ("body", value_of(&self.body)),
-        ]
+        [("status", Value::from(self.code)), ("headers", value_of(&self.headers)), ("body", self.body())]
+    }
+
+    /// The body.
+    pub(crate) fn body(&self) -> Value {
+        value_of(&self.body)
     }
 
     /// The body, if it is of this form.

@@ -10,7 +10,7 @@ use crate::declaration::{Declaration, Extract, JobState};
 use crate::engine::value_of;
 use crate::failure::{Failure, Refusal};
 use crate::http::Http;
-use crate::request::{Codes, RequestTemplate};
+use crate::request::RequestTemplate;
 use crate::template::Expression;
 
 /// A job API as it was declared. Cheap to clone.
@@ -105,9 +105,9 @@ impl JobApi {
         let start = &self.declaration.start;
         let values = || self.values(call, None, []);
         let answer = self.send(&start.request, values()).await?;
-        let is_old = start.exists.has(answer.code);
+        let is_old = start.exists.has(answer.code) && self.holds(&start.exists_if, &answer);
         if !is_old {
-            refused_unless(&start.request, &start.request.ok, &answer)?;
+            self.refused_unless(&start.request, &answer)?;
         }
         let extract = if is_old && !start.exists_job.is_empty() { &start.exists_job } else { &start.job };
         let job = extracted(start.request.name, extract, &self.values(call, None, answer.values()))?;
@@ -122,7 +122,9 @@ impl JobApi {
     pub async fn look(&self, call: &Call, job: &Map<String, Json>) -> Result<Seen, Failure> {
         let status = &self.declaration.status;
         let answer = self.asked(&status.request, self.values(call, Some(job), [])).await?;
-        let values = self.values(call, Some(job), answer.values());
+        let detail = self.detail(call, job, &answer).await;
+        let found = answer.values().into_iter().chain([("detail", detail)]);
+        let values = self.values(call, Some(job), found);
         let unreadable = |why: String| Failure::Unreadable { request: status.request.name, why };
         let word = status.state.required(&values).map_err(|fault| unreadable(fault.to_string()))?;
         let word = text_of(&word);
@@ -152,6 +154,31 @@ impl JobApi {
         })
     }
 
+    /// What else is known of a job; an empty map if that cannot be seen.
+    async fn detail(&self, call: &Call, job: &Map<String, Json>, seen: &Answer) -> Value {
+        let nothing = || value_of(&Map::new());
+        let Some(detail) = &self.declaration.detail else { return nothing() };
+        let values = || self.values(call, Some(job), seen.values());
+        if detail.when.as_ref().is_some_and(|when| !when.holds(&values())) {
+            return nothing();
+        }
+        match self.asked(&detail.request, values()).await {
+            Ok(answer) => answer.body(),
+            Err(_) => nothing(),
+        }
+    }
+
+    /// Finds out why a job failed, if that takes a request of its own; nothing if it cannot be found out.
+    pub async fn failure(&self, call: &Call, job: &Map<String, Json>, seen: &Seen) -> Option<Json> {
+        let failure = self.declaration.failure.as_ref()?;
+        let fetched = match &failure.request {
+            Some(request) => Some(self.asked(request, self.values(call, Some(job), [])).await.ok()?),
+            None => None,
+        };
+        let values = self.values(call, Some(job), fetched.as_ref().unwrap_or(&seen.answer).values());
+        failure.value.as_ref().unwrap_or(&Expression::whole_body()).optional(&values)
+    }
+
     /// Fetches the result of a job that was seen to have one.
     ///
     /// # Errors
@@ -177,8 +204,9 @@ impl JobApi {
     pub async fn cancel(&self, call: &Call, job: &Map<String, Json>) -> Result<bool, Failure> {
         let Some(cancel) = &self.declaration.cancel else { return Ok(false) };
         let answer = self.send(&cancel.request, self.values(call, Some(job), [])).await?;
-        if !cancel.gone.has(answer.code) {
-            refused_unless(&cancel.request, &cancel.request.ok, &answer)?;
+        let is_gone = cancel.gone.has(answer.code) && self.holds(&cancel.gone_if, &answer);
+        if !is_gone {
+            self.refused_unless(&cancel.request, &answer)?;
         }
         Ok(true)
     }
@@ -236,10 +264,28 @@ impl JobApi {
         Value::from(values)
     }
 
+    /// Whether a condition holds of an answer; one that was not made does.
+    fn holds(&self, condition: &Option<Expression>, answer: &Answer) -> bool {
+        let values =
+            || answer.values().into_iter().chain([("with", self.with.clone())]).collect::<BTreeMap<_, _>>();
+        condition.as_ref().is_none_or(|condition| condition.holds(&Value::from(values())))
+    }
+
+    /// An answer whose code does not mean success is a failure.
+    fn refused_unless(&self, request: &RequestTemplate, answer: &Answer) -> Result<(), Failure> {
+        if request.ok.is_ok(answer.code) {
+            return Ok(());
+        }
+        let passes = request.retry_if.is_some() && self.holds(&request.retry_if, answer);
+        let (code, excerpt, retry_after) = (answer.code, answer.excerpt(), answer.retry_after());
+        let refusal = Refusal { code, excerpt, retry_after, passes };
+        Err(Failure::Refused { request: request.name, refusal })
+    }
+
     /// Sends a request that must be answered with success.
     async fn asked(&self, request: &RequestTemplate, values: Value) -> Result<Answer, Failure> {
         let answer = self.send(request, values).await?;
-        refused_unless(request, &request.ok, &answer)?;
+        self.refused_unless(request, &answer)?;
         Ok(answer)
     }
 
@@ -257,14 +303,6 @@ impl JobApi {
         auth.sign(&self.http, &mut signed).await?;
         self.http.exchange(&signed).await
     }
-}
-
-fn refused_unless(request: &RequestTemplate, ok: &Codes, answer: &Answer) -> Result<(), Failure> {
-    if ok.is_ok(answer.code) {
-        return Ok(());
-    }
-    let refusal = Refusal { code: answer.code, excerpt: answer.excerpt(), retry_after: answer.retry_after() };
-    Err(Failure::Refused { request: request.name, refusal })
 }
 
 fn extracted(request: &'static str, extract: &Extract, values: &Value) -> Result<Map<String, Json>, Failure> {

@@ -18,8 +18,12 @@ pub struct Declaration {
     pub start: Start,
     /// How a job is looked at.
     pub status: Status,
+    /// What else is asked at each look, if anything.
+    pub detail: Option<Detail>,
     /// How its result is found.
     pub result: ResultOf,
+    /// How it is found why it failed, if not in the last look.
+    pub failure: Option<ResultOf>,
     /// How it is cancelled, if it can be.
     pub cancel: Option<Cancel>,
     /// What it has written, if that can be seen.
@@ -42,6 +46,8 @@ pub struct Start {
     pub is_idempotent: bool,
     /// Codes that say that this key was started before.
     pub exists: Codes,
+    /// What must hold besides, where one of these codes can mean something else.
+    pub exists_if: Option<Expression>,
     /// What is kept then; [`Start::job`] if it is empty.
     pub exists_job: Extract,
 }
@@ -84,6 +90,15 @@ pub struct Status {
     pub poll_max: Duration,
 }
 
+/// What else is asked at each look. The job is seen without its answer, too.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Detail {
+    /// The request.
+    pub request: RequestTemplate,
+    /// When it is made, by what the look has shown; without it, always.
+    pub when: Option<Expression>,
+}
+
 /// How a result is found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResultOf {
@@ -100,6 +115,8 @@ pub struct Cancel {
     pub request: RequestTemplate,
     /// Codes that say that there is nothing to cancel any more.
     pub gone: Codes,
+    /// What must hold besides, where one of these codes can mean something else.
+    pub gone_if: Option<Expression>,
 }
 
 /// How one sees what a job has written.

@@ -40,6 +40,7 @@ fn environment(
     });
     environment.set_formatter(formatter);
     environment.add_filter("fromjson", from_json);
+    environment.add_filter("jsontext", |value: Value| json_text(&value));
     environment.add_filter("urlencode", |value: Value| Ok::<_, Error>(percent(&plain(&value)?)));
     environment.add_filter("b64encode", |value: Value| Ok::<_, Error>(STANDARD.encode(plain(&value)?)));
     environment.add_filter("b64decode", from_base64);
@@ -56,9 +57,7 @@ fn insert(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Res
     }
     match state.auto_escape() {
         AutoEscape::Json => {
-            let json = serde_json::to_string(value)
-                .map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))?;
-            out.write_str(&json)?;
+            out.write_str(&json_text(value)?)?;
         }
         AutoEscape::Custom(name) => {
             let text = plain(value)?;
@@ -87,6 +86,11 @@ fn plain(value: &Value) -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, what))
         }
     }
+}
+
+/// A value as a text that is JSON: where an API wants JSON inside a text.
+fn json_text(value: &Value) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
 }
 
 fn from_json(text: &str) -> Result<Value, Error> {

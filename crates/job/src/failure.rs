@@ -54,6 +54,8 @@ pub struct Refusal {
     pub excerpt: String,
     /// After how long it may be tried again, if the answer says so.
     pub retry_after: Option<Duration>,
+    /// Whether it was declared to pass.
+    pub passes: bool,
 }
 
 impl std::fmt::Display for Refusal {
@@ -68,7 +70,9 @@ impl Failure {
     pub fn is_transient(&self) -> bool {
         match self {
             Failure::Unsent { .. } | Failure::Unanswered { .. } => true,
-            Failure::Refused { refusal, .. } => matches!(refusal.code, 408 | 425 | 429 | 500..=599),
+            Failure::Refused { refusal, .. } => {
+                refusal.passes || matches!(refusal.code, 408 | 425 | 429 | 500..=599)
+            }
             Failure::Unmade { .. } | Failure::Unreadable { .. } => false,
         }
     }

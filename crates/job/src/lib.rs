@@ -20,7 +20,9 @@ mod template;
 pub use answer::Answer;
 pub use api::{Asked, Call, JobApi, Seen, Started};
 pub use auth::Auth;
-pub use declaration::{Cancel, Declaration, Extract, JobState, Logs, Question, ResultOf, Start, Status};
+pub use declaration::{
+    Cancel, Declaration, Detail, Extract, JobState, Logs, Question, ResultOf, Start, Status,
+};
 pub use failure::{Failure, Refusal};
 pub use http::Http;
 pub use request::{BodyKind, Codes, RequestTemplate};

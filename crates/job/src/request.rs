@@ -6,7 +6,7 @@ use reqwest::{Method, Url};
 
 use crate::failure::Failure;
 use crate::http::Prepared;
-use crate::template::{Fault, Template};
+use crate::template::{Expression, Fault, Template};
 
 /// Which HTTP codes count; without any, those from 200 to 299.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct RequestTemplate {
     pub timeout: Duration,
     /// Which codes mean success.
     pub ok: Codes,
+    /// Whether an answer that is no success passes, beyond what its code says.
+    pub retry_if: Option<Expression>,
 }
 
 impl RequestTemplate {

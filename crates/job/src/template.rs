@@ -205,6 +205,11 @@ impl Expression {
         serde_json::to_value(&found).map_err(|error| named(error.to_string()))
     }
 
+    /// Whether the value is there and true.
+    pub(crate) fn holds(&self, values: &Value) -> bool {
+        eval(&LENIENT, &self.0, values).is_ok_and(|value| value.is_true())
+    }
+
     /// The value, if it is there and not null.
     pub fn optional(&self, values: &Value) -> Option<serde_json::Value> {
         let found =

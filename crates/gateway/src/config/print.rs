@@ -145,11 +145,9 @@ fn write_run(out: &mut String, tool: &CommandTool) -> fmt::Result {
 
 fn write_job(out: &mut String, job: &JobTool) -> fmt::Result {
     writeln!(out, "\n[upstream.job]")?;
-    // It was read from TOML, so there is a way to write it. What a preset says is in it.
-    let values = job.written.iter().filter(|(key, _)| *key != "preset");
-    values
-        .filter_map(|(key, value)| Some((key, Value::try_from(value).ok()?)))
-        .try_for_each(|(key, value)| set(out, key, value))
+    // It was read from TOML, so there is a way to write it.
+    let values = job.written.iter().filter_map(|(key, value)| Some((key, Value::try_from(value).ok()?)));
+    values.into_iter().try_for_each(|(key, value)| set(out, key, value))
 }
 
 fn write_policy(out: &mut String, policy: &ToolPolicy) -> fmt::Result {

@@ -26,7 +26,9 @@ pub(super) const JOB: Section = Section {
         "ca_file",
         "start",
         "status",
+        "detail",
         "result",
+        "failure",
         "cancel",
         "logs",
         "question",
@@ -35,7 +37,7 @@ pub(super) const JOB: Section = Section {
 };
 
 /// The keys of each part of `[upstream.job]` that is a request, or reads one.
-pub(super) const PARTS: [Section; 7] = [
+pub(super) const PARTS: [Section; 9] = [
     Section {
         name: "[upstream.job.start]",
         keys: &[
@@ -45,33 +47,46 @@ pub(super) const PARTS: [Section; 7] = [
             "body",
             "timeout",
             "ok",
+            "retry_if",
             "job",
             "idempotent",
             "exists",
+            "exists_if",
             "exists_job",
         ],
     },
     Section {
         name: "[upstream.job.status]",
         keys: &[
-            "method", "url", "headers", "body", "timeout", "ok", "state", "states", "message", "progress",
-            "total", "error", "poll", "poll_max",
+            "method", "url", "headers", "body", "timeout", "ok", "retry_if", "state", "states", "message",
+            "progress", "total", "error", "poll", "poll_max",
         ],
     },
     Section {
+        name: "[upstream.job.detail]",
+        keys: &["method", "url", "headers", "body", "timeout", "ok", "retry_if", "when"],
+    },
+    Section {
         name: "[upstream.job.result]",
-        keys: &["method", "url", "headers", "body", "timeout", "ok", "value"],
+        keys: &["method", "url", "headers", "body", "timeout", "ok", "retry_if", "value"],
+    },
+    Section {
+        name: "[upstream.job.failure]",
+        keys: &["method", "url", "headers", "body", "timeout", "ok", "retry_if", "value"],
     },
     Section {
         name: "[upstream.job.cancel]",
-        keys: &["method", "url", "headers", "body", "timeout", "ok", "gone"],
+        keys: &["method", "url", "headers", "body", "timeout", "ok", "retry_if", "gone", "gone_if"],
     },
     Section {
         name: "[upstream.job.logs]",
-        keys: &["method", "url", "headers", "body", "timeout", "ok", "lines"],
+        keys: &["method", "url", "headers", "body", "timeout", "ok", "retry_if", "lines"],
     },
     Section { name: "[upstream.job.question]", keys: &["key", "message", "schema"] },
-    Section { name: "[upstream.job.answer]", keys: &["method", "url", "headers", "body", "timeout", "ok"] },
+    Section {
+        name: "[upstream.job.answer]",
+        keys: &["method", "url", "headers", "body", "timeout", "ok", "retry_if"],
+    },
 ];
 
 /// The keys of a secret.
@@ -92,7 +107,9 @@ pub(super) struct RawJob {
     pub(super) ca_file: Entry<String>,
     pub(super) start: Entry<RawPart>,
     pub(super) status: Entry<RawPart>,
+    pub(super) detail: Entry<RawPart>,
     pub(super) result: Entry<RawPart>,
+    pub(super) failure: Entry<RawPart>,
     pub(super) cancel: Entry<RawPart>,
     pub(super) logs: Entry<RawPart>,
     pub(super) question: Entry<RawPart>,
@@ -158,11 +175,14 @@ impl<'a, 'i> FromValue<'a, 'i> for RawJob {
         let fields = Fields::new(&merged, &JOB, &[&RUN, &UPSTREAM, &PARTS[0], &PARTS[1]], problems);
         // What is wrong with its type is noted by whoever reads it.
         let _: Entry<String> = fields.get("preset");
-        let [start, status, result, cancel, logs, question, answer] = &PARTS;
+        let [start, status, detail, result, failure, cancel, logs, question, answer] = &PARTS;
         let part = |key, section| {
             let table: Entry<&DeTable<'_>> = fields.get(key);
             table.map(|table| Spanned::new(table.span(), RawPart::read(table.get_ref(), section, problems)))
         };
+        // Whatever is wrong with a value is noted by whoever reads it. What the preset says is in it.
+        let mut whole = super::json::object(&merged, "job", &Problems::default());
+        whole.shift_remove("preset");
         let job = RawJob {
             tool: fields.get("tool"),
             description: fields.get("description"),
@@ -172,14 +192,15 @@ impl<'a, 'i> FromValue<'a, 'i> for RawJob {
             ca_file: fields.get("ca_file"),
             start: part("start", start),
             status: part("status", status),
+            detail: part("detail", detail),
             result: part("result", result),
+            failure: part("failure", failure),
             cancel: part("cancel", cancel),
             logs: part("logs", logs),
             question: part("question", question),
             answer: part("answer", answer),
             written: merged.keys().map(|key| key.get_ref().to_string()).collect(),
-            // Whatever is wrong with a value was noted above.
-            whole: super::json::object(&merged, "job", &Problems::default()),
+            whole,
             preset,
         };
         Some(job)

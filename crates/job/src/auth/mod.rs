@@ -1,5 +1,7 @@
 //! Who we are for a job API: one file for each way to say it.
 
+#[cfg(feature = "aws")]
+mod aws;
 mod oauth;
 mod token;
 
@@ -11,6 +13,8 @@ use crate::failure::Failure;
 use crate::http::{Http, Prepared};
 use crate::secret::Secret;
 
+#[cfg(feature = "aws")]
+pub use aws::Aws;
 pub use oauth::{ClientAuth, OAuth};
 
 /// How a request says who sends it.
@@ -37,6 +41,9 @@ pub enum Auth {
     },
     /// With a token that is asked for (OAuth 2.0, client credentials).
     OAuth(OAuth),
+    /// By signing it, as Amazon Web Services want it.
+    #[cfg(feature = "aws")]
+    Aws(Aws),
 }
 
 impl Auth {
@@ -63,6 +70,8 @@ impl Auth {
                 let token = oauth.token(http, request).await?;
                 put(prepared, AUTHORIZATION, &format!("Bearer {token}"))?;
             }
+            #[cfg(feature = "aws")]
+            Auth::Aws(aws) => aws.sign(prepared)?,
         }
         Ok(())
     }
@@ -71,6 +80,8 @@ impl Auth {
     pub(crate) async fn forget(&self) -> bool {
         match self {
             Auth::None | Auth::Basic { .. } | Auth::Header { .. } | Auth::Bearer(_) => false,
+            #[cfg(feature = "aws")]
+            Auth::Aws(_) => false,
             Auth::OAuth(oauth) => oauth.forget().await,
         }
     }

@@ -78,8 +78,12 @@ pub async fn fetch(http: &Http, prepared: &Prepared, request: &'static str) -> R
     let answer =
         http.exchange(prepared).await.map_err(|failure| Failure::Unsent { request, why: why(&failure) })?;
     if answer.code != 200 {
-        let refusal =
-            Refusal { code: answer.code, excerpt: answer.excerpt(), retry_after: answer.retry_after() };
+        let refusal = Refusal {
+            code: answer.code,
+            excerpt: answer.excerpt(),
+            retry_after: answer.retry_after(),
+            passes: false,
+        };
         let refused = Failure::Refused { request: prepared.name, refusal };
         return Err(match refused.is_transient() {
             true => Failure::Unsent { request, why: why(&refused) },

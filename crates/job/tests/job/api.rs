@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use taskgate_job::{Failure, Http, JobApi, JobState};
 use tokio::sync::Mutex;
 
-use crate::{call, declaration};
+use crate::{call, declaration, expression, request};
 
 /// A server that answers what it is told to, one answer after the other.
 #[derive(Clone, Default)]
@@ -231,4 +231,76 @@ async fn half_an_answer_is_none() {
     assert!(matches!(failure, Failure::Unanswered { .. }) && !failure.did_nothing(), "{failure}");
     let failure = api.start(&call(json!({}))).await.expect_err("too long");
     assert!(failure.to_string().contains("longer than 16 MiB"), "{failure}");
+}
+
+/// Where one code means many things, the body says which.
+#[tokio::test]
+async fn a_code_can_mean_more_than_one_thing() {
+    let (server, base) = Server::start().await;
+    let mut declared = declaration(&base);
+    declared.start.exists = taskgate_job::Codes(vec![400]);
+    declared.start.exists_if = Some(expression("'Exists' in body.type"));
+    declared.start.request.retry_if = Some(expression("'Throttling' in body.type"));
+    declared.cancel.as_mut().expect("a cancel").gone = taskgate_job::Codes(vec![400]);
+    declared.cancel.as_mut().expect("a cancel").gone_if = Some(expression("body.type == 'Gone'"));
+    let (api, call) = (JobApi::new(declared, Http::new(None).expect("connections")), call(json!({})));
+    server.will(400, r#"{"type": "JobExists"}"#).await;
+    assert!(api.start(&call).await.expect("found").is_old);
+    for (body, is_transient) in
+        [(r#"{"type": "Throttling"}"#, true), (r#"{"type": "Other"}"#, false), ("text", false)]
+    {
+        server.will(400, body).await;
+        let failure = api.start(&call).await.expect_err("refused");
+        assert_eq!((failure.is_transient(), failure.did_nothing()), (is_transient, true), "{failure}");
+    }
+    server.will(400, r#"{"type": "Gone"}"#).await;
+    assert_eq!(api.cancel(&call, &job()).await, Ok(true));
+    server.will(400, r#"{"type": "Other"}"#).await;
+    api.cancel(&call, &job()).await.expect_err("refused");
+}
+
+/// A look can take two requests, and shows what it can if the second has no answer.
+#[tokio::test]
+async fn a_look_can_have_details() {
+    let (server, base) = Server::start().await;
+    let mut declared = declaration(&base);
+    let request = request("detail", Method::POST, &format!("{base}/jobs/{{{{ job.id }}}}/query"), Some("{}"));
+    declared.detail =
+        Some(taskgate_job::Detail { request, when: Some(expression("body.state == 'RUNNING'")) });
+    declared.status.state = expression("'ASKS' if detail.question is defined else body.state");
+    declared.status.message = Some(expression("detail.note"));
+    declared.failure = Some(taskgate_job::ResultOf {
+        request: Some(crate::request("failure", Method::GET, &format!("{base}/why"), None)),
+        value: Some(expression("body.why")),
+    });
+    declared.question = None;
+    let (api, call) = (JobApi::new(declared, Http::new(None).expect("connections")), call(json!({})));
+    server.will(200, r#"{"state": "RUNNING"}"#).await;
+    server.will(200, r#"{"note": "on it", "question": {}}"#).await;
+    let seen = api.look(&call, &job()).await.expect("seen");
+    assert_eq!((seen.state, seen.message.as_deref()), (Some(JobState::InputRequired), Some("on it")));
+    server.will(200, r#"{"state": "RUNNING"}"#).await;
+    server.will(504, "nobody").await;
+    let seen = api.look(&call, &job()).await.expect("seen");
+    assert_eq!((seen.state, seen.message), (Some(JobState::Working), None));
+    server.will(200, r#"{"state": "DONE"}"#).await;
+    let seen = api.look(&call, &job()).await.expect("seen");
+    assert_eq!(seen.state, Some(JobState::Completed));
+    server.will(200, r#"{"why": "x"}"#).await;
+    assert_eq!(api.failure(&call, &job(), &seen).await, Some(json!("x")));
+    server.will(500, "").await;
+    assert_eq!(api.failure(&call, &job(), &seen).await, None);
+    let paths: Vec<_> = server.heard().await.into_iter().map(|heard| heard.path).collect();
+    assert_eq!(
+        paths,
+        [
+            "/jobs/a%20b",
+            "/jobs/a%20b/query",
+            "/jobs/a%20b",
+            "/jobs/a%20b/query",
+            "/jobs/a%20b",
+            "/why",
+            "/why"
+        ]
+    );
 }

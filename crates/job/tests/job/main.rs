@@ -2,6 +2,8 @@
 
 mod api;
 mod auth;
+#[cfg(feature = "aws")]
+mod aws;
 mod templates;
 
 use std::time::Duration;
@@ -14,8 +16,19 @@ use taskgate_job::*;
 pub(crate) fn scope() -> Scope<'static> {
     static WITH: std::sync::LazyLock<Map<String, Value>> =
         std::sync::LazyLock::new(|| json!({"place": "here"}).as_object().expect("an object").clone());
-    let names =
-        &["args", "key", "job", "with", "callback_url", "status", "headers", "body", "answer", "question"];
+    let names = &[
+        "args",
+        "key",
+        "job",
+        "with",
+        "callback_url",
+        "status",
+        "headers",
+        "body",
+        "detail",
+        "answer",
+        "question",
+    ];
     Scope { names, with: &WITH, job: &["id"] }
 }
 
@@ -36,6 +49,7 @@ pub(crate) fn request(name: &'static str, method: Method, url: &str, body: Optio
         body: body.map(|body| (BodyKind::Json, template(body, Escape::Json))),
         timeout: Duration::from_secs(10),
         ok: Codes::default(),
+        retry_if: None,
     }
 }
 
@@ -58,6 +72,7 @@ pub(crate) fn declaration(base: &str) -> Declaration {
             job: vec![("id".to_owned(), expression("body.id"))],
             is_idempotent: true,
             exists: Codes(vec![409]),
+            exists_if: None,
             exists_job: vec![("id".to_owned(), expression("'job-' ~ key"))],
         },
         status: Status {
@@ -71,6 +86,8 @@ pub(crate) fn declaration(base: &str) -> Declaration {
             poll: Duration::from_millis(10),
             poll_max: Duration::from_millis(20),
         },
+        detail: None,
+        failure: None,
         result: ResultOf {
             request: Some(request("result", Method::GET, &url("/jobs/{{ job.id }}/output"), None)),
             value: Some(expression("body.output|fromjson")),
@@ -78,6 +95,7 @@ pub(crate) fn declaration(base: &str) -> Declaration {
         cancel: Some(Cancel {
             request: request("cancel", Method::DELETE, &url("/jobs/{{ job.id }}"), None),
             gone: Codes(vec![404]),
+            gone_if: None,
         }),
         logs: Some(Logs {
             request: request("logs", Method::GET, &url("/jobs/{{ job.id }}/logs"), None),

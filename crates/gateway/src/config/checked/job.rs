@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use taskgate_job::{
-    Auth, BodyKind, Cancel, Codes, Declaration, Escape, Expression, Extract, JobState, Logs, Question,
-    RequestTemplate, ResultOf, Scope, Start, Status, Template,
+    Auth, BodyKind, Cancel, Codes, Declaration, Detail, Escape, Expression, Extract, JobState, Logs,
+    Question, RequestTemplate, ResultOf, Scope, Start, Status, Template,
 };
 use toml::Spanned;
 
@@ -35,6 +35,11 @@ const OF_START: [&str; 7] = ["args", "key", "with", "callback_url", "status", "h
 const OF_JOB: [&str; 5] = ["args", "key", "with", "callback_url", "job"];
 /// What the answer to it is read with.
 const OF_ANSWER: [&str; 8] = ["args", "key", "with", "callback_url", "job", "status", "headers", "body"];
+/// What a look is read with.
+const OF_LOOK: [&str; 9] =
+    ["args", "key", "with", "callback_url", "job", "status", "headers", "body", "detail"];
+/// What an answer that is no success is read with.
+const OF_REFUSAL: [&str; 4] = ["with", "status", "headers", "body"];
 /// What the request that answers a question may name.
 const OF_QUESTION: [&str; 7] = ["args", "key", "with", "callback_url", "job", "question", "answer"];
 
@@ -97,12 +102,19 @@ impl Checker<'_> {
         let (start, status) = (self.part("start", start), self.part("status", self.raw.status.as_ref()));
         let start = start.and_then(|part| self.start(part));
         let status = status.and_then(|part| self.status(part, &job));
-        let result =
-            self.raw.result.as_ref().map_or(Some(ResultOf::default()), |part| self.result(part, &job));
+        let detail = optional(self.raw.detail.as_ref().map(|part| {
+            let request = self.request("detail", part, "GET", &OF_ANSWER, &job);
+            let when = self.expression(part.get_ref(), "when", &OF_ANSWER, &job);
+            Some(Detail { request: request?, when })
+        }));
+        let result = self.raw.result.as_ref();
+        let result = result.map_or(Some(ResultOf::default()), |part| self.result("result", part, &job));
+        let failure = optional(self.raw.failure.as_ref().map(|part| self.result("failure", part, &job)));
         let cancel = optional(self.raw.cancel.as_ref().map(|part| {
             let request = self.request("cancel", part, "POST", &OF_JOB, &job);
             let gone = self.codes(part.get_ref(), "gone");
-            Some(Cancel { request: request?, gone })
+            let gone_if = self.expression(part.get_ref(), "gone_if", &OF_REFUSAL, &[]);
+            Some(Cancel { request: request?, gone, gone_if })
         }));
         let logs = optional(self.raw.logs.as_ref().map(|part| {
             let request = self.request("logs", part, "GET", &OF_JOB, &job);
@@ -115,7 +127,9 @@ impl Checker<'_> {
             auth: Auth::None,
             start: start?,
             status: status?,
+            detail: detail?,
             result: result?,
+            failure: failure?,
             cancel: cancel?,
             logs: logs?,
             question: question?,
@@ -133,6 +147,7 @@ impl Checker<'_> {
         );
         let [job, exists_job] = ["job", "exists_job"].map(|key| self.extract(raw, key));
         let exists = self.codes(raw, "exists");
+        let exists_if = self.expression(raw, "exists_if", &OF_REFUSAL, &[]);
         let is_idempotent = raw.idempotent.as_ref().is_some_and(|idempotent| *idempotent.get_ref());
         if let Some(idempotent) = raw.idempotent.as_ref().filter(|_| is_idempotent) {
             let texts = ["url", "body"].into_iter().filter_map(|key| raw.texts.get(key));
@@ -144,7 +159,14 @@ impl Checker<'_> {
                 self.around.problems.add_with_help(idempotent.span(), what, help);
             }
         }
-        Some(Start { request: request?, job: job?, is_idempotent, exists, exists_job: exists_job? })
+        Some(Start {
+            request: request?,
+            job: job?,
+            is_idempotent,
+            exists,
+            exists_if,
+            exists_job: exists_job?,
+        })
     }
 
     fn status(&self, part: &Spanned<RawPart>, job: &[&str]) -> Option<Status> {
@@ -153,9 +175,9 @@ impl Checker<'_> {
         let request = self.request("status", part, "GET", &OF_JOB, job);
         self.needs(part, section, "state", "where the job stands, such as \"body.status\"");
         self.needs(part, section, "states", "what the API's words mean, such as { DONE = \"completed\" }");
-        let state = self.expression(raw, "state", &OF_ANSWER, job);
+        let state = self.expression(raw, "state", &OF_LOOK, job);
         let [message, progress, total, error] =
-            ["message", "progress", "total", "error"].map(|key| self.expression(raw, key, &OF_ANSWER, job));
+            ["message", "progress", "total", "error"].map(|key| self.expression(raw, key, &OF_LOOK, job));
         let poll = self.duration(raw, "poll", limits::JOB_POLL);
         let poll_max = self.duration(raw, "poll_max", limits::JOB_POLL);
         let states = self.states(raw);
@@ -195,12 +217,12 @@ impl Checker<'_> {
         states
     }
 
-    fn result(&self, part: &Spanned<RawPart>, job: &[&str]) -> Option<ResultOf> {
+    fn result(&self, name: &'static str, part: &Spanned<RawPart>, job: &[&str]) -> Option<ResultOf> {
         let raw = part.get_ref();
         let value = self.expression(raw, "value", &OF_ANSWER, job);
         // Without a request the last look has it.
         let only_value = raw.written.iter().all(|key| key == "value");
-        let request = optional((!only_value).then(|| self.request("result", part, "GET", &OF_JOB, job)));
+        let request = optional((!only_value).then(|| self.request(name, part, "GET", &OF_JOB, job)));
         Some(ResultOf { request: request?, value })
     }
 
@@ -230,7 +252,7 @@ impl Checker<'_> {
         self.needs(part, section, "message", "the question, such as \"body.question.text\"");
         let raw = part.get_ref();
         let [key, message, schema] =
-            ["key", "message", "schema"].map(|key| self.expression(raw, key, &OF_ANSWER, job));
+            ["key", "message", "schema"].map(|key| self.expression(raw, key, &OF_LOOK, job));
         let answer = self.request("answer", answer, "POST", &OF_QUESTION, job);
         Some(Some(Question { key: key?, message: message?, schema, answer: answer? }))
     }
@@ -305,6 +327,7 @@ impl Checker<'_> {
         }));
         let timeout = self.duration(raw, "timeout", limits::JOB_TIMEOUT).unwrap_or(TIMEOUT);
         let ok = self.codes(raw, "ok");
+        let retry_if = self.expression(raw, "retry_if", &OF_REFUSAL, &[]);
         Some(RequestTemplate {
             name,
             method: method?,
@@ -313,6 +336,7 @@ impl Checker<'_> {
             body: body?,
             timeout,
             ok,
+            retry_if,
         })
     }
 

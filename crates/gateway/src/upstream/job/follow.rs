@@ -107,7 +107,8 @@ impl<'a> Following<'a> {
             Some(JobState::Completed) => return Err(self.completed(&seen).await),
             Some(JobState::Failed) => {
                 self.read_lines().await;
-                let why = seen.error.as_ref().map(text_of).or(seen.message);
+                let found = self.inner.api.failure(&self.call, &self.job, &seen).await;
+                let why = found.as_ref().or(seen.error.as_ref()).map(text_of).or(seen.message);
                 let why = why.unwrap_or_else(|| format!("The job failed: its state is {}.", seen.word));
                 return Err(outcome::unsuccessful(&why, &self.lines));
             }

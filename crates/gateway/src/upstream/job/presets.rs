@@ -12,7 +12,10 @@ pub struct Preset {
 }
 
 /// All of them.
-pub const ALL: [Preset; 0] = [];
+pub const ALL: [Preset; 2] = [
+    Preset { name: "aws-step-functions", source: include_str!("presets/aws-step-functions.toml") },
+    Preset { name: "temporal", source: include_str!("presets/temporal.toml") },
+];
 
 /// The preset with this name.
 pub fn find(name: &str) -> Option<&'static Preset> {

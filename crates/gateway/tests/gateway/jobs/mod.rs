@@ -1,6 +1,7 @@
 //! Jobs of an API that are tools: started once, followed wherever they are, and stopped when nobody wants them.
 
 mod ends;
+mod presets;
 mod questions;
 mod starts;
 

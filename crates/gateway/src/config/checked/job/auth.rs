@@ -13,12 +13,13 @@ use crate::config::raw_job::{RawAuth, RawSecret};
 /// A way to say who we are: its name, its secrets and its other settings. What ends with `?` may be left out.
 type Way = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 6] = [
     ("none", &[], &[]),
     ("bearer", &["token"], &[]),
     ("basic", &["password"], &["user"]),
     ("header", &["value"], &["name"]),
     ("oauth", &["client_secret"], &["token_url", "client_id", "scope?", "audience?", "client_auth?"]),
+    ("aws", &["access_key_id?", "secret_access_key?", "session_token?"], &["region", "service"]),
 ];
 
 /// Checks `auth` of a job.
@@ -66,6 +67,13 @@ pub(super) fn check(
             value: reader.secret("value")?,
         }),
         "oauth" => reader.oauth().map(Auth::OAuth),
+        #[cfg(feature = "aws")]
+        "aws" => reader.aws().map(Auth::Aws),
+        #[cfg(not(feature = "aws"))]
+        "aws" => {
+            around.problems.add(raw.kind.span(), "this taskgate was built without the feature `aws`");
+            None
+        }
         _ => Some(Auth::None),
     }
 }
@@ -120,6 +128,27 @@ impl Reader<'_> {
                 self.around.parsed_at(path, name, "the path of a file", whole).map(Secret::File)
             }
         }
+    }
+
+    #[cfg(feature = "aws")]
+    fn aws(&self) -> Option<taskgate_job::auth::Aws> {
+        let known = |name: &str| self.raw.secrets.get(name).map(|_| self.secret(name));
+        let keys = match (known("access_key_id"), known("secret_access_key")) {
+            (Some(id), Some(key)) => Some((id?, key?)),
+            (None, None) => None,
+            _ => {
+                let what = "`auth.aws` has one of `access_key_id` and `secret_access_key`";
+                let help = "write both, or none for those of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
+                self.around.problems.add_with_help(self.raw.kind.span(), what, help);
+                return None;
+            }
+        };
+        let session_token = match known("session_token") {
+            Some(token) => Some(token?),
+            None => None,
+        };
+        let (region, service) = (self.text("region")?, self.text("service")?);
+        Some(taskgate_job::auth::Aws { region, service, keys, session_token })
     }
 
     fn oauth(&self) -> Option<OAuth> {
