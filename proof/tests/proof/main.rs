@@ -9,6 +9,7 @@ mod everything;
 mod frozen;
 mod full_disk;
 mod golden;
+mod jobs;
 mod load;
 mod nodes;
 mod official;
