@@ -60,8 +60,8 @@ pub struct Seen {
     pub asked: Option<Asked>,
     /// After how long it wants to be looked at again.
     pub retry_after: Option<Duration>,
-    /// The answer it was seen in.
-    pub answer: Answer,
+    answer: Answer,
+    detail: Value,
 }
 
 /// A question of a job.
@@ -73,6 +73,12 @@ pub struct Asked {
     pub message: String,
     /// The JSON Schema of the answer.
     pub schema: Option<Json>,
+}
+
+impl Seen {
+    fn details(&self) -> [(&'static str, Value); 1] {
+        [("detail", self.detail.clone())]
+    }
 }
 
 impl JobApi {
@@ -123,7 +129,7 @@ impl JobApi {
         let status = &self.declaration.status;
         let answer = self.asked(&status.request, self.values(call, Some(job), [])).await?;
         let detail = self.detail(call, job, &answer).await;
-        let found = answer.values().into_iter().chain([("detail", detail)]);
+        let found = answer.values().into_iter().chain([("detail", detail.clone())]);
         let values = self.values(call, Some(job), found);
         let unreadable = |why: String| Failure::Unreadable { request: status.request.name, why };
         let word = status.state.required(&values).map_err(|fault| unreadable(fault.to_string()))?;
@@ -151,6 +157,7 @@ impl JobApi {
             asked,
             retry_after: answer.retry_after(),
             answer,
+            detail,
         })
     }
 
@@ -172,7 +179,9 @@ impl JobApi {
     pub async fn failure(&self, call: &Call, job: &Map<String, Json>, seen: &Seen) -> Option<Json> {
         let failure = self.declaration.failure.as_ref()?;
         let fetched = match &failure.request {
-            Some(request) => Some(self.asked(request, self.values(call, Some(job), [])).await.ok()?),
+            Some(request) => {
+                Some(self.asked(request, self.values(call, Some(job), seen.details())).await.ok()?)
+            }
             None => None,
         };
         let values = self.values(call, Some(job), fetched.as_ref().unwrap_or(&seen.answer).values());
@@ -187,7 +196,7 @@ impl JobApi {
     pub async fn result(&self, call: &Call, job: &Map<String, Json>, seen: &Seen) -> Result<Json, Failure> {
         let result = &self.declaration.result;
         let fetched = match &result.request {
-            Some(request) => Some(self.asked(request, self.values(call, Some(job), [])).await?),
+            Some(request) => Some(self.asked(request, self.values(call, Some(job), seen.details())).await?),
             None => None,
         };
         let values = self.values(call, Some(job), fetched.as_ref().unwrap_or(&seen.answer).values());
@@ -216,9 +225,14 @@ impl JobApi {
     /// # Errors
     ///
     /// Why that cannot be seen.
-    pub async fn logs(&self, call: &Call, job: &Map<String, Json>) -> Result<Option<Vec<String>>, Failure> {
+    pub async fn logs(
+        &self,
+        call: &Call,
+        job: &Map<String, Json>,
+        seen: &Seen,
+    ) -> Result<Option<Vec<String>>, Failure> {
         let Some(logs) = &self.declaration.logs else { return Ok(None) };
-        let answer = self.asked(&logs.request, self.values(call, Some(job), [])).await?;
+        let answer = self.asked(&logs.request, self.values(call, Some(job), seen.details())).await?;
         let whole = Expression::whole_body();
         let found =
             logs.lines.as_ref().unwrap_or(&whole).optional(&self.values(call, Some(job), answer.values()));

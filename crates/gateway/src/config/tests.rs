@@ -18,7 +18,7 @@ const LEAST: &str = "[[upstream]]\nname = \"a\"\ncommand = [\"server\"]\n";
 fn parse(text: &str) -> Result<Config, ConfigErrors> {
     let env = |name: &str| match name {
         "HOME" => Some("/home/me".to_owned()),
-        "SECRET" | "SEARCH_TOKEN" => Some("sesame".to_owned()),
+        "SECRET" | "SEARCH_TOKEN" | "GITHUB_TOKEN" | "HF_TOKEN" => Some("sesame".to_owned()),
         _ => None,
     };
     Config::parse_with(text, "taskgate.toml", Path::new("/etc/taskgate"), &env)

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "aws")]
 mod aws;
+mod google;
 mod oauth;
 mod token;
 
@@ -15,6 +16,7 @@ use crate::secret::Secret;
 
 #[cfg(feature = "aws")]
 pub use aws::Aws;
+pub use google::Google;
 pub use oauth::{ClientAuth, OAuth};
 
 /// How a request says who sends it.
@@ -41,6 +43,8 @@ pub enum Auth {
     },
     /// With a token that is asked for (OAuth 2.0, client credentials).
     OAuth(OAuth),
+    /// With a token of a service account of Google Cloud.
+    Google(Google),
     /// By signing it, as Amazon Web Services want it.
     #[cfg(feature = "aws")]
     Aws(Aws),
@@ -70,6 +74,10 @@ impl Auth {
                 let token = oauth.token(http, request).await?;
                 put(prepared, AUTHORIZATION, &format!("Bearer {token}"))?;
             }
+            Auth::Google(google) => {
+                let token = google.token(http, request).await?;
+                put(prepared, AUTHORIZATION, &format!("Bearer {token}"))?;
+            }
             #[cfg(feature = "aws")]
             Auth::Aws(aws) => aws.sign(prepared)?,
         }
@@ -83,6 +91,7 @@ impl Auth {
             #[cfg(feature = "aws")]
             Auth::Aws(_) => false,
             Auth::OAuth(oauth) => oauth.forget().await,
+            Auth::Google(google) => google.forget().await,
         }
     }
 }

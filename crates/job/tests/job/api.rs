@@ -130,7 +130,7 @@ async fn a_job_is_started_looked_at_fetched_and_cancelled() {
     assert_eq!(api.result(&call, &job(), &seen).await, Ok(json!({"x": [1, 2]})));
 
     server.will(200, "one\ntwo\n").await;
-    assert_eq!(api.logs(&call, &job()).await, Ok(Some(vec!["one".to_owned(), "two".to_owned()])));
+    assert_eq!(api.logs(&call, &job(), &seen).await, Ok(Some(vec!["one".to_owned(), "two".to_owned()])));
 
     for code in [204, 404] {
         server.will(code, "").await;

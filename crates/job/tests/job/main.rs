@@ -4,6 +4,7 @@ mod api;
 mod auth;
 #[cfg(feature = "aws")]
 mod aws;
+mod google;
 mod templates;
 
 use std::time::Duration;

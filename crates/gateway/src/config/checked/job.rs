@@ -33,6 +33,8 @@ const ALWAYS: [&str; 4] = ["args", "key", "with", "callback_url"];
 const OF_START: [&str; 7] = ["args", "key", "with", "callback_url", "status", "headers", "body"];
 /// What a request about a job may name.
 const OF_JOB: [&str; 5] = ["args", "key", "with", "callback_url", "job"];
+/// What a request about a job that was looked at may name.
+const OF_SEEN_JOB: [&str; 6] = ["args", "key", "with", "callback_url", "job", "detail"];
 /// What the answer to it is read with.
 const OF_ANSWER: [&str; 8] = ["args", "key", "with", "callback_url", "job", "status", "headers", "body"];
 /// What a look is read with.
@@ -117,7 +119,7 @@ impl Checker<'_> {
             Some(Cancel { request: request?, gone, gone_if })
         }));
         let logs = optional(self.raw.logs.as_ref().map(|part| {
-            let request = self.request("logs", part, "GET", &OF_JOB, &job);
+            let request = self.request("logs", part, "GET", &OF_SEEN_JOB, &job);
             let lines = self.expression(part.get_ref(), "lines", &OF_ANSWER, &job);
             Some(Logs { request: request?, lines })
         }));
@@ -222,7 +224,7 @@ impl Checker<'_> {
         let value = self.expression(raw, "value", &OF_ANSWER, job);
         // Without a request the last look has it.
         let only_value = raw.written.iter().all(|key| key == "value");
-        let request = optional((!only_value).then(|| self.request(name, part, "GET", &OF_JOB, job)));
+        let request = optional((!only_value).then(|| self.request(name, part, "GET", &OF_SEEN_JOB, job)));
         Some(ResultOf { request: request?, value })
     }
 

@@ -106,7 +106,7 @@ impl<'a> Following<'a> {
         match seen.state {
             Some(JobState::Completed) => return Err(self.completed(&seen).await),
             Some(JobState::Failed) => {
-                self.read_lines().await;
+                self.read_lines(&seen).await;
                 let found = self.inner.api.failure(&self.call, &self.job, &seen).await;
                 let why = found.as_ref().or(seen.error.as_ref()).map(text_of).or(seen.message);
                 let why = why.unwrap_or_else(|| format!("The job failed: its state is {}.", seen.word));
@@ -186,7 +186,7 @@ impl<'a> Following<'a> {
 
     /// Says how far the job is, if that is news.
     async fn tell(&mut self, seen: &Seen) {
-        self.read_lines().await;
+        self.read_lines(seen).await;
         let far = match (&seen.progress, &seen.total) {
             (Some(progress), Some(total)) => {
                 Some(format!("Progress: {}/{}", text_of(progress), text_of(total)))
@@ -222,8 +222,8 @@ impl<'a> Following<'a> {
             .progress(Some(line.clone()), Payload::from_value(&raw).unwrap_or_else(|_| Payload::null()));
     }
 
-    async fn read_lines(&mut self) {
-        match self.inner.api.logs(&self.call, &self.job).await {
+    async fn read_lines(&mut self, seen: &Seen) {
+        match self.inner.api.logs(&self.call, &self.job, seen).await {
             Ok(Some(lines)) => self.lines = lines,
             Ok(None) => {}
             Err(failure) => tracing::debug!(%failure, "what a job has written cannot be read"),

@@ -12,8 +12,12 @@ pub struct Preset {
 }
 
 /// All of them.
-pub const ALL: [Preset; 2] = [
+pub const ALL: [Preset; 6] = [
     Preset { name: "aws-step-functions", source: include_str!("presets/aws-step-functions.toml") },
+    Preset { name: "github-actions", source: include_str!("presets/github-actions.toml") },
+    Preset { name: "google-workflows", source: include_str!("presets/google-workflows.toml") },
+    Preset { name: "hugging-face-jobs", source: include_str!("presets/hugging-face-jobs.toml") },
+    Preset { name: "kubernetes-job", source: include_str!("presets/kubernetes-job.toml") },
     Preset { name: "temporal", source: include_str!("presets/temporal.toml") },
 ];
 

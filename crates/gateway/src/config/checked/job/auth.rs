@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use taskgate_job::auth::{ClientAuth, OAuth};
+use taskgate_job::auth::{ClientAuth, Google, OAuth};
 use taskgate_job::{Auth, Secret, settle};
 use toml::Spanned;
 
@@ -13,12 +13,13 @@ use crate::config::raw_job::{RawAuth, RawSecret};
 /// A way to say who we are: its name, its secrets and its other settings. What ends with `?` may be left out.
 type Way = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const WAYS: [Way; 6] = [
+const WAYS: [Way; 7] = [
     ("none", &[], &[]),
     ("bearer", &["token"], &[]),
     ("basic", &["password"], &["user"]),
     ("header", &["value"], &["name"]),
     ("oauth", &["client_secret"], &["token_url", "client_id", "scope?", "audience?", "client_auth?"]),
+    ("google", &["key?"], &["scope?", "token_url?"]),
     ("aws", &["access_key_id?", "secret_access_key?", "session_token?"], &["region", "service"]),
 ];
 
@@ -67,6 +68,7 @@ pub(super) fn check(
             value: reader.secret("value")?,
         }),
         "oauth" => reader.oauth().map(Auth::OAuth),
+        "google" => reader.google().map(Auth::Google),
         #[cfg(feature = "aws")]
         "aws" => reader.aws().map(Auth::Aws),
         #[cfg(not(feature = "aws"))]
@@ -128,6 +130,22 @@ impl Reader<'_> {
                 self.around.parsed_at(path, name, "the path of a file", whole).map(Secret::File)
             }
         }
+    }
+
+    fn google(&self) -> Option<Google> {
+        let key = match self.raw.secrets.contains_key("key") {
+            true => Some(self.secret("key")?),
+            false => None,
+        };
+        let scope = match self.raw.texts.contains_key("scope") {
+            true => self.text("scope")?,
+            false => "https://www.googleapis.com/auth/cloud-platform".to_owned(),
+        };
+        let token_url = match self.raw.texts.contains_key("token_url") {
+            true => Some(self.parsed("token_url", "a URL")?),
+            false => None,
+        };
+        Some(Google::new(key, scope, token_url))
     }
 
     #[cfg(feature = "aws")]
