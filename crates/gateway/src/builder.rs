@@ -6,7 +6,7 @@ use taskgate_engine::{Engine, EngineError, MemoryStore, Runner, Store, StoreErro
 use crate::gateway::Gateway;
 use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
 use crate::route::States;
-use crate::upstream::{CommandRunner, Commands, JobRunner, Upstream, Yard};
+use crate::upstream::{Callbacks, CommandRunner, Commands, JobRunner, Upstream, Yard};
 
 /// What a line with a result has besides the result, so that the longest one that is kept can also arrive, and one that is
 /// a little longer be told by its length.
@@ -138,6 +138,10 @@ impl GatewayBuilder {
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let engine = Engine::new(store, self.settings.node.clone())?;
         let states = States::new(&engine).await?;
+        let callbacks = match &self.settings.public_url {
+            Some(public_url) => Some(Callbacks::new(&engine, public_url).await?),
+            None => None,
+        };
         let yard = self.commands.map(|commands| Yard::open(commands, engine.is_shared())).transpose()?;
         let mut upstreams: Vec<Arc<Upstream>> = Vec::new();
         for mut spec in self.upstreams {
@@ -148,7 +152,7 @@ impl GatewayBuilder {
                 spec.policy = policy.clone();
             }
             spec.tools.extend(self.tools.clone());
-            let own = own_runner(&spec, yard.as_ref())?;
+            let own = own_runner(&spec, yard.as_ref(), callbacks.as_ref())?;
             // Whoever has set a limit of its own for a server means it.
             if let UpstreamKind::Process(command) = &mut spec.kind
                 && command.line_limit == crate::StdioCommand::LINE_LIMIT
@@ -165,7 +169,7 @@ impl GatewayBuilder {
             tracing::info!(rescued, "settled tasks that an earlier process left unfinished");
         }
         engine.start_upkeep();
-        let gateway = Gateway::new(engine, upstreams, self.settings, states);
+        let gateway = Gateway::new(engine, upstreams, self.settings, states, callbacks);
         if let Some(yard) = yard {
             gateway.keep_tidy(yard);
         }
@@ -174,7 +178,11 @@ impl GatewayBuilder {
 }
 
 /// What runs the tool of an upstream that is no server.
-fn own_runner(spec: &UpstreamSpec, yard: Option<&Arc<Yard>>) -> Result<Option<Arc<dyn Runner>>, BuildError> {
+fn own_runner(
+    spec: &UpstreamSpec,
+    yard: Option<&Arc<Yard>>,
+    callbacks: Option<&Arc<Callbacks>>,
+) -> Result<Option<Arc<dyn Runner>>, BuildError> {
     Ok(match (&spec.kind, yard) {
         (UpstreamKind::Command(tool), Some(yard)) => {
             let policy = spec.policy_of(&tool.tool).clone();
@@ -182,7 +190,7 @@ fn own_runner(spec: &UpstreamSpec, yard: Option<&Arc<Yard>>) -> Result<Option<Ar
         }
         (UpstreamKind::Command(_), None) => return Err(BuildError::NoPlace(spec.name.clone())),
         (UpstreamKind::Job(tool), _) => {
-            let runner = JobRunner::new(tool);
+            let runner = JobRunner::new(tool, callbacks.cloned());
             Some(Arc::new(runner.map_err(|why| BuildError::Job { name: spec.name.clone(), why })?))
         }
         (UpstreamKind::Process(_) | UpstreamKind::InProcess(_), _) => None,

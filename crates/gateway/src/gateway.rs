@@ -12,7 +12,7 @@ use crate::builder::GatewayBuilder;
 use crate::policy::{Settings, ToolPolicy};
 use crate::route::{Levels, Parked, States};
 use crate::server::Sessions;
-use crate::upstream::{Catalog, Known, McpRunner, Request, Upstream, Yard};
+use crate::upstream::{Callbacks, Catalog, Known, McpRunner, Request, Upstream, Yard};
 
 /// The gateway: upstreams, engine and the servers in front of them. Cheap to clone.
 #[derive(Clone)]
@@ -26,6 +26,8 @@ pub(crate) struct Inner {
     pub(crate) parked: Parked,
     pub(crate) levels: Levels,
     pub(crate) states: States,
+    /// Where APIs tell of news of their jobs, if they can reach us.
+    pub(crate) callbacks: Option<Arc<Callbacks>>,
     /// Questions that are out on some stream: each is asked once at a time, whoever could ask it.
     pub(crate) asking: Mutex<HashSet<(TaskId, String)>>,
     /// One of them is no longer out, so that someone else may ask it.
@@ -70,6 +72,7 @@ impl Gateway {
         upstreams: Vec<Arc<Upstream>>,
         settings: Settings,
         states: States,
+        callbacks: Option<Arc<Callbacks>>,
     ) -> Self {
         let gateway = Gateway(Arc::new(Inner {
             engine,
@@ -79,6 +82,7 @@ impl Gateway {
             parked: Parked::default(),
             levels: Levels::default(),
             states,
+            callbacks,
             asking: Mutex::default(),
             asking_freed: Notify::new(),
             shutdown: watch::Sender::new(false),

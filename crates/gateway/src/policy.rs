@@ -154,6 +154,8 @@ pub struct Settings {
     pub server_name: String,
     /// Where the MCP endpoint lies.
     pub path: String,
+    /// The address under which others reach this server, without the endpoint's path, for APIs that tell of news of their jobs.
+    pub public_url: Option<String>,
     /// Host names, without port, under which the server may be addressed. Loopback names are always allowed.
     pub allowed_hosts: Vec<String>,
     /// Origins a browser may come from, such as `https://app.example`. Loopback origins are always allowed.
@@ -183,6 +185,7 @@ impl Default for Settings {
         Settings {
             server_name: "taskgate".to_owned(),
             path: "/mcp".to_owned(),
+            public_url: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             single_user: false,

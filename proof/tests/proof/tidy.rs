@@ -24,7 +24,7 @@ const IMPORTS: [(&str, &[&str]); 8] = [
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 18] = [
+const HOMES: [(&str, &[&str]); 20] = [
     ("rusqlite", &["engine", "proof:dev"]),
     ("tokio-postgres", &["engine"]),
     ("deadpool-postgres", &["engine"]),
@@ -32,6 +32,8 @@ const HOMES: [(&str, &[&str]); 18] = [
     ("rmcp", &["gateway", "cli"]),
     ("reqwest", &["client", "job"]),
     ("minijinja", &["job"]),
+    ("aws-sigv4", &["job"]),
+    ("ring", &["job"]),
     ("httpdate", &["job"]),
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),

@@ -48,6 +48,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) base: &'a Path,
     /// Our own environment variables.
     pub(super) env: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether the file says how others reach this server.
+    pub(super) has_public_url: bool,
     /// Where problems go.
     pub(super) problems: &'a Problems,
 }

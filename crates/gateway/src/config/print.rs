@@ -35,6 +35,9 @@ impl Config {
             None => {}
         }
         set(out, "server_name", text(&settings.server_name))?;
+        if let Some(public_url) = &settings.public_url {
+            set(out, "public_url", text(public_url))?;
+        }
         set(out, "single_user", settings.single_user)?;
         set(out, "allowed_hosts", list(&settings.allowed_hosts))?;
         set(out, "allowed_origins", list(&settings.allowed_origins))?;

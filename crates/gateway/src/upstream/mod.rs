@@ -32,7 +32,7 @@ pub use catalog::{Catalog, Hints, Known, declares, is_method_not_found};
 pub use checkpoint::{Checkpoint, NotSaved};
 pub use command::{CommandRunner, CommandTool, Commands, Yard};
 pub use interest::Interest;
-pub use job::{JobRunner, JobTool, presets};
+pub use job::{CALLBACKS, Callbacks, JobRunner, JobTool, presets};
 pub use listening::keep_listening;
 pub use runner::{McpRunner, Request};
 

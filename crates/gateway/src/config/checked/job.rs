@@ -366,8 +366,19 @@ impl Checker<'_> {
         names: &[&str],
         job: &[&str],
     ) -> Option<Template> {
+        self.needs_public_url(key, text);
         let scope = Scope { names, with: self.with, job };
         self.sound(key, text.span(), Template::new(text.get_ref(), escape, &scope))
+    }
+
+    /// Without a public address of ours there is none for a job either.
+    fn needs_public_url(&self, key: &str, text: &Spanned<String>) {
+        if text.get_ref().contains("callback_url") && !self.around.has_public_url {
+            let what = format!("`{key}`: there is no `callback_url` without a `public_url`");
+            let help =
+                "add `public_url = \"https://…\"` at the top of the file: how others reach this server";
+            self.around.problems.add_with_help(text.span(), what, help);
+        }
     }
 
     fn expression(&self, raw: &RawPart, key: &str, names: &[&str], job: &[&str]) -> Option<Expression> {

@@ -10,6 +10,7 @@ use taskgate_task::Payload;
 use tokio::time::Instant;
 
 use super::ask::Ask;
+use super::callbacks::Hearing;
 use super::outcome;
 use super::pace::Pace;
 use super::place::Place;
@@ -77,6 +78,7 @@ impl<'a> Following<'a> {
 
     /// Looks until there is an end. Where the job is, is put down as soon as that goes.
     pub async fn until_it_ends(mut self, mut is_put_down: bool) -> Ending {
+        let hearing = self.inner.callbacks.as_ref().and_then(|callbacks| callbacks.listen(&self.call.key));
         loop {
             if !is_put_down {
                 let place = Place { key: self.call.key.clone(), job: Some(self.job.clone()) };
@@ -90,6 +92,7 @@ impl<'a> Following<'a> {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.ask.next() => self.pace.news(),
+                () = news(hearing.as_ref()) => self.pace.news(),
             }
             self.deliver().await;
         }
@@ -242,6 +245,14 @@ impl<'a> Following<'a> {
                 Err(failure) => tracing::warn!(%failure, "a job's API refused an answer"),
             }
         }
+    }
+}
+
+/// Resolves when the API says that there is news; never, if it cannot.
+async fn news(hearing: Option<&Hearing>) {
+    match hearing {
+        Some(hearing) => hearing.news().await,
+        None => std::future::pending().await,
     }
 }
 

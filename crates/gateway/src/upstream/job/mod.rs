@@ -1,6 +1,7 @@
 //! A job of an API as a tool: it runs wherever that API runs it, and outlives this process.
 
 mod ask;
+mod callbacks;
 mod follow;
 mod outcome;
 mod pace;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 use taskgate_job::Declaration;
 use taskgate_task::Payload;
 
+pub use callbacks::{Callbacks, PATH as CALLBACKS};
 pub use runner::JobRunner;
 
 /// A job of an API that callers see as a tool.

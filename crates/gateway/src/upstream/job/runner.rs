@@ -8,6 +8,7 @@ use taskgate_job::{Call, Failure, Http, JobApi};
 use tokio::sync::{oneshot, watch};
 
 use super::JobTool;
+use super::callbacks::Callbacks;
 use super::follow::Following;
 use super::outcome;
 use super::pace::Pace;
@@ -37,6 +38,7 @@ pub struct JobRunner(Arc<Inner>);
 pub(super) struct Inner {
     pub(super) api: JobApi,
     starts: Starts,
+    pub(super) callbacks: Option<Arc<Callbacks>>,
 }
 
 impl JobRunner {
@@ -45,10 +47,10 @@ impl JobRunner {
     /// # Errors
     ///
     /// Why its API cannot be reached from here.
-    pub fn new(tool: &JobTool) -> Result<JobRunner, String> {
+    pub fn new(tool: &JobTool, callbacks: Option<Arc<Callbacks>>) -> Result<JobRunner, String> {
         let http = Http::new(tool.ca_file.as_deref())?;
         let api = JobApi::new(tool.declaration.clone(), http);
-        Ok(JobRunner(Arc::new(Inner { api, starts: Starts::default() })))
+        Ok(JobRunner(Arc::new(Inner { api, starts: Starts::default(), callbacks })))
     }
 }
 
@@ -71,7 +73,7 @@ impl Inner {
         let whom = Whom::of(&request);
         let place = Place::of(work).map_err(broken)?;
         let (call, job) = match place {
-            Some(Place { key, job }) => (call(&request, key).map_err(broken)?, job),
+            Some(Place { key, job }) => (self.call(&request, key).map_err(broken)?, job),
             None => (self.prepare(&request, report).await?, None),
         };
         let (job, is_put_down, is_fresh) = match job {
@@ -85,10 +87,23 @@ impl Inner {
         Ok(following.until_it_ends(is_put_down).await)
     }
 
+    fn call(&self, request: &Request, key: String) -> Result<Call, String> {
+        let args = serde_json::from_str(&request.arguments()?)
+            .map_err(|error| format!("The arguments cannot be read: {error}"))?;
+        let callback_url = self.callbacks.as_ref().and_then(|callbacks| callbacks.url(&key));
+        Ok(Call { args, key, callback_url })
+    }
+
+    /// What stopped work has put down: its call, and its job if that is known.
+    fn put_down_in(&self, work: &Work) -> Result<Option<(Call, Job)>, String> {
+        let Some(place) = Place::of(work)? else { return Ok(None) };
+        Ok(Some((self.call(&Request::of(work)?, place.key)?, place.job)))
+    }
+
     /// A new call of the API. Its key is put down before anything is sent.
     async fn prepare(&self, request: &Request, report: &Report) -> Result<Call, Ending> {
         let key = random().map_err(|error| failed_with(&format!("no randomness: {error}")))?;
-        let call = call(request, key).map_err(|why| failed_with(&why))?;
+        let call = self.call(request, key).map_err(|why| failed_with(&why))?;
         // What is wrong with the arguments is said before there is anything to settle.
         self.api.check(&call).map_err(|failure| outcome::unsuccessful(&failure.to_string(), &[]))?;
         let place = Place { key: call.key.clone(), job: None };
@@ -225,7 +240,7 @@ impl Inner {
     }
 
     async fn stop(self: &Arc<Self>, work: &Work) -> Result<(), NotStopped> {
-        let (call, job) = match put_down_in(work) {
+        let (call, job) = match self.put_down_in(work) {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(()),
             // It never will be readable.
@@ -274,21 +289,9 @@ impl Inner {
     }
 }
 
-/// What stopped work has put down: its call, and its job if that is known.
-fn put_down_in(work: &Work) -> Result<Option<(Call, Job)>, String> {
-    let Some(place) = Place::of(work)? else { return Ok(None) };
-    Ok(Some((call(&Request::of(work)?, place.key)?, place.job)))
-}
-
 pub(super) async fn put_down(place: &Place, report: &Report) -> Result<(), EngineError> {
     let state = place.to_payload().map_err(|error| EngineError::Store(error.to_string()))?;
     report.checkpoint(state).await
-}
-
-fn call(request: &Request, key: String) -> Result<Call, String> {
-    let args = serde_json::from_str(&request.arguments()?)
-        .map_err(|error| format!("The arguments cannot be read: {error}"))?;
-    Ok(Call { args, key, callback_url: None })
 }
 
 /// The end of work of which nobody can say whether there is a job.

@@ -1,11 +1,11 @@
 //! How a job comes to its end, and what is seen of it until then.
 
 use serde_json::{Value, json};
-use taskgate_gateway::TaskMode;
+use taskgate_gateway::{Settings, TaskMode};
 
-use super::{forge, live, serve, task, written};
+use super::{builder, forge, live, serve, task, written};
 use crate::harness::job_api::Twist;
-use crate::harness::{Modern, Old, eventually};
+use crate::harness::{Modern, Old, Server, eventually, http, settings};
 
 /// A call that ends soon is answered, a longer one is a task; both are one job.
 #[tokio::test(flavor = "multi_thread")]
@@ -171,5 +171,38 @@ async fn a_job_outlives_its_gateway() {
     })
     .await;
     assert_eq!((api.heard("start").len(), api.heard("cancel").len()), (2, 1));
+    api.is_content();
+}
+
+/// An API that says that there is news is looked at, at once; whoever has no address learns nothing and wakes nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn news_are_looked_for_at_once() {
+    let api = forge().await;
+    let with_url = r#"'{"key": {{ key }}, "args": {{ {"what": args.what, "tell": callback_url} }}}'"#;
+    let text = format!("public_url = \"https://mcp.example.org\"\n{}", written(&api.base, ""))
+        .replace(r#"'{"key": {{ key }}, "args": {{ args }}}'"#, with_url)
+        .replace("poll = \"20ms\"", "poll = \"1h\"")
+        .replace("poll_max = \"50ms\"", "poll_max = \"1h\"");
+    let settings = Settings { public_url: Some("https://mcp.example.org/".to_owned()), ..settings() };
+    let builder = builder(&text, TaskMode::Always).settings(settings);
+    let server = Server::start(builder.build().await.expect("gateway")).await;
+    let modern = Modern::new(&server);
+    let id = task(&modern, "x").await;
+    let told = api.until("a job", |forge| forge.only().map(|job| job.args["tell"].clone())).await;
+    let path = told.as_str().and_then(|url| url.strip_prefix("https://mcp.example.org")).expect("an address");
+    assert!(path.starts_with("/callbacks/") && path.len() > 40, "{path}");
+    assert!(!path.contains(&api.with(|forge| forge.only().expect("a job").key.clone())));
+    api.heard_times("status", 1).await;
+    let post = async |path: &str, body: Vec<u8>| http::send_to(server.addr, "POST", path, &body).await;
+    for other in ["/callbacks/x".to_owned(), format!("{path}x"), path.replace("/callbacks/", "/callbacks/A")]
+    {
+        assert_eq!(post(&other, b"{}".to_vec()).await.status, 404, "{other}");
+    }
+    assert_eq!(post(path, vec![b'x'; 1 << 20]).await.status, 413);
+    assert_eq!(api.heard("status").len(), 1);
+    api.with(|forge| forge.ends(json!("told")));
+    assert_eq!(post(path, b"{\"state\": \"BROKEN\"}".to_vec()).await.status, 204);
+    assert_eq!(modern.until(&id, "completed").await["result"]["content"][0]["text"], "told");
+    assert_eq!(post(path, Vec::new()).await.status, 404);
     api.is_content();
 }
