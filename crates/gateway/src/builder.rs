@@ -7,7 +7,7 @@ use crate::gateway::Gateway;
 use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
 use crate::reload::Common;
 use crate::route::States;
-use crate::upstream::{Commands, Upstream, Yard};
+use crate::upstream::{Callbacks, Commands, Upstream, Yard};
 
 /// What a line with a result has besides the result, so that the longest one that is kept can also arrive, and one that is
 /// a little longer be told by its length.
@@ -36,6 +36,14 @@ pub enum BuildError {
     /// The place for commands cannot be used.
     #[error("the place for commands: {0}")]
     Place(#[from] taskgate_detached::DetachedError),
+    /// A job API cannot be reached from here.
+    #[error("the upstream {name:?}: {why}")]
+    Job {
+        /// The upstream.
+        name: String,
+        /// Why.
+        why: String,
+    },
     /// There is nothing to stand in front of.
     #[error("there is no upstream")]
     NoUpstream,
@@ -133,17 +141,26 @@ impl GatewayBuilder {
     pub async fn build(self) -> Result<Gateway, BuildError> {
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let engine = Engine::new(store, self.settings.node.clone())?;
+        let callbacks = match &self.settings.public_url {
+            Some(public_url) => Some(Callbacks::new(&engine, public_url).await?),
+            None => None,
+        };
         let yard = self.commands.map(|commands| Yard::open(commands, engine.is_shared())).transpose()?;
         let common = Common {
             policy: self.default_policy,
             tools: self.tools,
             longest_line: self.settings.node.max_result + AROUND_A_RESULT,
             yard: yard.clone(),
+            callbacks: callbacks.clone(),
             changes: Common::channel(),
         };
         let specs = common.complete(self.upstreams)?;
         let states = States::new(&engine).await?;
-        let upstreams: Vec<Arc<Upstream>> = specs.into_iter().map(|spec| common.start(spec, false)).collect();
+        let mut upstreams: Vec<Arc<Upstream>> = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let own = common.own_runner(&spec)?;
+            upstreams.push(common.start(spec, own, false));
+        }
         for upstream in &upstreams {
             engine.add_runner(upstream.name(), upstream.runner());
         }
@@ -152,7 +169,7 @@ impl GatewayBuilder {
             tracing::info!(rescued, "settled tasks that an earlier process left unfinished");
         }
         engine.start_upkeep();
-        let gateway = Gateway::new(engine, common, upstreams, self.settings, states);
+        let gateway = Gateway::new(engine, common, upstreams, self.settings, states, callbacks);
         if let Some(yard) = yard {
             gateway.keep_tidy(yard);
         }

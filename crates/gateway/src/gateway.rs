@@ -13,7 +13,7 @@ use crate::policy::{Settings, ToolPolicy};
 use crate::reload::Common;
 use crate::route::{Levels, Parked, States};
 use crate::server::Sessions;
-use crate::upstream::{McpRunner, Request, Upstream, Yard};
+use crate::upstream::{Callbacks, McpRunner, Request, Upstream, Yard};
 use crate::upstreams::Upstreams;
 
 /// The gateway: upstreams, engine and the servers in front of them. Cheap to clone.
@@ -31,6 +31,8 @@ pub(crate) struct Inner {
     pub(crate) parked: Parked,
     pub(crate) levels: Levels,
     pub(crate) states: States,
+    /// Where APIs tell of news of their jobs, if they can reach us.
+    pub(crate) callbacks: Option<Arc<Callbacks>>,
     /// Questions that are out on some stream: each is asked once at a time, whoever could ask it.
     pub(crate) asking: Mutex<HashSet<(TaskId, String)>>,
     /// One of them is no longer out, so that someone else may ask it.
@@ -76,6 +78,7 @@ impl Gateway {
         upstreams: Vec<Arc<Upstream>>,
         settings: Settings,
         states: States,
+        callbacks: Option<Arc<Callbacks>>,
     ) -> Self {
         let gateway = Gateway(Arc::new(Inner {
             engine,
@@ -86,6 +89,7 @@ impl Gateway {
             parked: Parked::default(),
             levels: Levels::default(),
             states,
+            callbacks,
             asking: Mutex::default(),
             asking_freed: Notify::new(),
             shutdown: watch::Sender::new(false),
@@ -204,9 +208,9 @@ impl Gateway {
         request: &Request,
     ) -> Result<Launch, RpcError> {
         let work = Payload::from_value(request).map_err(|error| RpcError::internal(error.to_string()))?;
-        let is_command = target.tool.is_some() && target.upstream.is_command();
+        let is_external = target.tool.is_some() && target.upstream.is_external();
         let class = match target.policy.class {
-            _ if is_command => WorkClass::External,
+            _ if is_external => WorkClass::External,
             Some(class) => class,
             None if request.task_ttl.is_some() => WorkClass::Resumable,
             None if target.tool.as_ref().is_some_and(|tool| tool.repeatable) => WorkClass::Repeatable,
@@ -215,8 +219,8 @@ impl Gateway {
         Ok(Launch {
             owner,
             runner: target.upstream.name().to_owned(),
-            // What is no call of its tool, a command does not know: the words that list it say so.
-            with: if is_command {
+            // What is no call of its tool, what is no server does not know: the words that list it say so.
+            with: if is_external {
                 target.upstream.runner()
             } else {
                 Arc::new(McpRunner(Arc::downgrade(&target.upstream)))

@@ -47,9 +47,9 @@ pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, Sqli
 pub use taskgate_engine::{PostgresOptions, PostgresStore};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};
 pub use upstream::{
-    Checkpoint, CommandTool, Commands, Group as CommandWords, InvalidSchema, NoPattern, NoWord, NotSaved,
-    Output as CommandOutput, Pattern as ProgressPattern, State as UpstreamState, Stdin as CommandStdin,
-    ToolSchema, Word as CommandWord,
+    Checkpoint, CommandTool, Commands, Group as CommandWords, InvalidSchema, JobTool, NoPattern, NoWord,
+    NotSaved, Output as CommandOutput, Pattern as ProgressPattern, State as UpstreamState,
+    Stdin as CommandStdin, ToolSchema, Word as CommandWord,
 };
 
 /// An rmcp `ServerHandler` in this program as an upstream, over an in-memory transport and without any change to it.

@@ -10,7 +10,7 @@ use taskgate_client::transport::stdio::StdioCommand;
 use taskgate_engine::NodeSettings;
 use taskgate_task::{LifetimePolicy, WorkClass};
 
-use crate::upstream::CommandTool;
+use crate::upstream::{CommandTool, JobTool};
 
 /// When a call of a tool becomes a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,6 +100,8 @@ pub enum UpstreamKind {
     InProcess(Arc<dyn Fn() -> Link + Send + Sync>),
     /// A command that is a tool. It outlives this process.
     Command(CommandTool),
+    /// A job of an API that is a tool. It outlives this process, too.
+    Job(Box<JobTool>),
 }
 
 /// Which protocol generation is spoken with an upstream.
@@ -176,11 +178,13 @@ impl UpstreamSpec {
             (UpstreamKind::InProcess(one), UpstreamKind::InProcess(other)) => Arc::ptr_eq(one, other),
             (UpstreamKind::Command(one), UpstreamKind::Command(other)) => one == other,
             (UpstreamKind::Http(one), UpstreamKind::Http(other)) => one == other,
+            (UpstreamKind::Job(one), UpstreamKind::Job(other)) => one == other,
             (
                 UpstreamKind::Process(_)
                 | UpstreamKind::Http(_)
                 | UpstreamKind::InProcess(_)
-                | UpstreamKind::Command(_),
+                | UpstreamKind::Command(_)
+                | UpstreamKind::Job(_),
                 _,
             ) => false,
         };
@@ -200,6 +204,8 @@ pub struct Settings {
     pub server_name: String,
     /// Where the MCP endpoint lies.
     pub path: String,
+    /// The address under which others reach this server, without the endpoint's path, for APIs that tell of news of their jobs.
+    pub public_url: Option<String>,
     /// Host names, without port, under which the server may be addressed. Loopback names are always allowed.
     pub allowed_hosts: Vec<String>,
     /// Origins a browser may come from, such as `https://app.example`. Loopback origins are always allowed.
@@ -232,6 +238,7 @@ impl Default for Settings {
         Settings {
             server_name: "taskgate".to_owned(),
             path: "/mcp".to_owned(),
+            public_url: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             single_user: false,

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use taskgate_engine::Runner;
 use tokio::sync::broadcast;
 
 use crate::builder::BuildError;
 use crate::gateway::Gateway;
 use crate::policy::{ToolPolicy, UpstreamKind, UpstreamSpec};
-use crate::upstream::{Change, Upstream, Yard};
+use crate::upstream::{Callbacks, Change, CommandRunner, JobRunner, Upstream, Yard};
 use crate::upstreams::Upstreams;
 
 /// How many changes of lists a slow listener may be behind before it loses some.
@@ -24,6 +25,8 @@ pub(crate) struct Common {
     pub(crate) longest_line: usize,
     /// Where commands run.
     pub(crate) yard: Option<Arc<Yard>>,
+    /// Where APIs say that there is news of their jobs.
+    pub(crate) callbacks: Option<Arc<Callbacks>>,
     /// Where upstreams say what belongs to no call.
     pub(crate) changes: broadcast::Sender<Change>,
 }
@@ -49,14 +52,11 @@ impl Common {
                 spec.policy = policy.clone();
             }
             spec.tools.extend(self.tools.clone());
-            if matches!(spec.kind, UpstreamKind::Command(_)) && self.yard.is_none() {
-                return Err(BuildError::NoPlace(spec.name.clone()));
-            }
             // Whoever has set a limit of its own for a server means it.
             let limit = match &mut spec.kind {
                 UpstreamKind::Process(command) => Some(&mut command.line_limit),
                 UpstreamKind::Http(server) => Some(&mut server.message_limit),
-                UpstreamKind::InProcess(_) | UpstreamKind::Command(_) => None,
+                UpstreamKind::InProcess(_) | UpstreamKind::Command(_) | UpstreamKind::Job(_) => None,
             };
             if let Some(limit) = limit.filter(|limit| **limit == crate::StdioCommand::LINE_LIMIT) {
                 *limit = (*limit).max(self.longest_line);
@@ -65,9 +65,30 @@ impl Common {
         Ok(specs)
     }
 
-    /// Starts one. Whether it `is_news` to those who have asked for lists already.
-    pub(crate) fn start(&self, spec: UpstreamSpec, is_news: bool) -> Arc<Upstream> {
-        Upstream::start(spec, self.yard.as_ref(), self.changes.clone(), is_news)
+    /// What runs the tool of an upstream that is no server.
+    pub(crate) fn own_runner(&self, spec: &UpstreamSpec) -> Result<Option<Arc<dyn Runner>>, BuildError> {
+        Ok(match (&spec.kind, &self.yard) {
+            (UpstreamKind::Command(tool), Some(yard)) => {
+                let policy = spec.policy_of(&tool.tool).clone();
+                Some(Arc::new(CommandRunner::new(tool.clone(), policy, yard.clone())))
+            }
+            (UpstreamKind::Command(_), None) => return Err(BuildError::NoPlace(spec.name.clone())),
+            (UpstreamKind::Job(tool), _) => {
+                let runner = JobRunner::new(tool, self.callbacks.clone());
+                Some(Arc::new(runner.map_err(|why| BuildError::Job { name: spec.name.clone(), why })?))
+            }
+            (UpstreamKind::Process(_) | UpstreamKind::Http(_) | UpstreamKind::InProcess(_), _) => None,
+        })
+    }
+
+    /// Starts one whose tool `own` runs, if it is no server. Whether it `is_news` to those who have asked for lists already.
+    pub(crate) fn start(
+        &self,
+        spec: UpstreamSpec,
+        own: Option<Arc<dyn Runner>>,
+        is_news: bool,
+    ) -> Arc<Upstream> {
+        Upstream::start(spec, own, self.changes.clone(), is_news)
     }
 }
 
@@ -107,23 +128,26 @@ impl Gateway {
     pub fn reload(&self, specs: Vec<UpstreamSpec>) -> Result<Reloaded, BuildError> {
         let (common, engine) = (&self.0.common, &self.0.engine);
         let specs = common.complete(specs)?;
+        // First of all, since it may fail.
+        let owns: Vec<Option<Arc<dyn Runner>>> =
+            specs.iter().map(|spec| common.own_runner(spec)).collect::<Result<_, _>>()?;
         let mut reloaded = Reloaded::default();
         // Held throughout, so that one reload follows the other.
         let mut kept = self.0.upstreams.write();
         let mut all = Vec::with_capacity(specs.len());
         let mut told: Vec<Arc<Upstream>> = Vec::new();
-        for spec in specs {
+        for (spec, own) in specs.into_iter().zip(owns) {
             let upstream = match kept.named(&spec.name) {
                 Some(upstream) if upstream.spec().is_same(&spec) => upstream.clone(),
                 Some(upstream) => {
                     reloaded.changed.push(spec.name.clone());
-                    upstream.become_what(spec);
+                    upstream.become_what(spec, own);
                     told.push(upstream.clone());
                     upstream.clone()
                 }
                 None => {
                     reloaded.added.push(spec.name.clone());
-                    common.start(spec, true)
+                    common.start(spec, own, true)
                 }
             };
             engine.add_runner(upstream.name(), upstream.runner());

@@ -11,6 +11,7 @@ mod frozen;
 mod full_disk;
 mod golden;
 mod hosted;
+mod jobs;
 mod load;
 mod nodes;
 mod official;

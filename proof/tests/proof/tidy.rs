@@ -10,33 +10,38 @@ use taskgate_proof::programs::repository;
 const LONGEST: usize = 600;
 
 /// Our crates, and which of our crates each may import. `taskgate-proof` may import anything and nobody imports it.
-const IMPORTS: [(&str, &[&str]); 7] = [
+const IMPORTS: [(&str, &[&str]); 8] = [
     ("task", &[]),
     ("engine", &["task"]),
     ("wire", &["task"]),
     ("client", &["task", "wire"]),
     ("detached", &[]),
-    ("gateway", &["task", "wire", "engine", "client", "detached"]),
+    ("job", &[]),
+    ("gateway", &["task", "wire", "engine", "client", "detached", "job"]),
     ("cli", &["gateway", "client", "detached"]),
 ];
 
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 17] = [
+const HOMES: [(&str, &[&str]); 21] = [
     ("rusqlite", &["engine", "proof:dev"]),
     ("tokio-postgres", &["engine"]),
     ("deadpool-postgres", &["engine"]),
-    ("axum", &["gateway"]),
+    ("axum", &["gateway", "job:dev"]),
     ("rmcp", &["gateway", "cli"]),
-    ("reqwest", &["client"]),
+    ("reqwest", &["client", "job"]),
+    ("minijinja", &["job"]),
+    ("aws-sigv4", &["job"]),
+    ("ring", &["job"]),
+    ("httpdate", &["job"]),
     ("clap", &["cli"]),
     ("indicatif", &["cli"]),
     ("etcetera", &["cli"]),
     ("nix", &["client", "detached"]),
     ("signal-hook", &["detached"]),
     ("tracing-subscriber", &["cli", "gateway:dev"]),
-    ("tokio", &["engine", "client", "gateway", "cli"]),
+    ("tokio", &["engine", "client", "job", "gateway", "cli"]),
     ("getrandom", &["engine", "gateway"]),
     ("jiff", &["wire"]),
     ("jsonschema", &["gateway"]),

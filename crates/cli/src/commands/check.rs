@@ -51,6 +51,7 @@ fn describe(upstream: &UpstreamConfig) -> String {
         UpstreamServer::Run(tool) => {
             format!("runs {} for {}", tool.program(), tool.tool)
         }
+        UpstreamServer::Job(job) => format!("runs jobs for {}", job.tool),
         UpstreamServer::Demo => "is the demo server".to_owned(),
     };
     let tasks = match upstream.policy.tasks {

@@ -92,13 +92,16 @@ fn configure(args: &Serve) -> Result<Config, Failure> {
 
 /// The configuration is checked for it, too, but the command line may say otherwise.
 pub(super) fn has_place_for_commands(config: &Config, place: &StorePlace) -> Result<(), Failure> {
-    let command = config.upstreams.iter().find(|upstream| matches!(upstream.server, UpstreamServer::Run(_)));
-    match (command, place) {
-        (Some(upstream), StorePlace::Memory) => Err(Failure::new(
+    let external = config.upstreams.iter().find_map(|upstream| match upstream.server {
+        UpstreamServer::Run(_) => Some((&upstream.name, "command")),
+        UpstreamServer::Job(_) => Some((&upstream.name, "job")),
+        UpstreamServer::Command(_) | UpstreamServer::Url(_) | UpstreamServer::Demo => None,
+    });
+    match (external, place) {
+        (Some((name, what)), StorePlace::Memory) => Err(Failure::new(
             ExitCode::Invalid,
             format!(
-                "the command of the upstream {:?} outlives taskgate, and tasks in memory do not; keep them in a file with --store",
-                upstream.name
+                "the {what} of the upstream {name:?} outlives taskgate, and tasks in memory do not; keep them in a file with --store"
             ),
         )),
         _ => Ok(()),

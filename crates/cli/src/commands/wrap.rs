@@ -81,7 +81,10 @@ mod tests {
         assert_eq!(spec.policy_of("slow").inline_for, Duration::from_millis(5));
         match spec.kind {
             UpstreamKind::Process(command) => assert_eq!(command.args, ["server.js"]),
-            UpstreamKind::Http(_) | UpstreamKind::InProcess(_) | UpstreamKind::Command(_) => {
+            UpstreamKind::Http(_)
+            | UpstreamKind::InProcess(_)
+            | UpstreamKind::Command(_)
+            | UpstreamKind::Job(_) => {
                 panic!("a process")
             }
         }

@@ -1,6 +1,7 @@
 //! What a valid file means. Everything here has been checked and every default has been filled in.
 
 mod http;
+mod job;
 mod place;
 mod policy;
 mod run;
@@ -49,6 +50,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) base: &'a Path,
     /// Our own environment variables.
     pub(super) env: &'a dyn Fn(&str) -> Option<String>,
+    /// Whether the file says how others reach this server.
+    pub(super) has_public_url: bool,
     /// Where problems go.
     pub(super) problems: &'a Problems,
 }
@@ -58,12 +61,15 @@ pub(super) fn check(raw: RawConfig, around: &Surroundings<'_>) -> Config {
     let defaults = policy::check(&raw.defaults, &ToolPolicy::default(), around);
     let listen = server::check_listen(&raw, around);
     let store = around.parsed(&raw.store, "store", place::ALLOWED, |text| place::store_place(text, around));
-    if store == Some(StorePlace::Memory)
-        && let Some(run) =
-            raw.upstreams.iter().flatten().find_map(|upstream| span_of(&upstream.get_ref().run))
-    {
-        let what = "the command of [upstream.run] outlives taskgate, and tasks in memory do not";
-        around.problems.add_with_help(run, what, "keep tasks in a file: `store = \"PATH\"`");
+    if store == Some(StorePlace::Memory) {
+        let upstreams = raw.upstreams.iter().flatten().map(Spanned::get_ref);
+        for (span, what) in upstreams.flat_map(|upstream| {
+            let run = span_of(&upstream.run).map(|span| (span, "the command of [upstream.run]"));
+            run.into_iter().chain(span_of(&upstream.job).map(|span| (span, "the job of [upstream.job]")))
+        }) {
+            let what = format!("{what} outlives taskgate, and tasks in memory do not");
+            around.problems.add_with_help(span, what, "keep tasks in a file: `store = \"PATH\"`");
+        }
     }
     let settings = server::check(&raw, listen, around);
     let max_result = settings.node.max_result;

@@ -97,6 +97,9 @@ const DURATIONS: &[&str] = &[
     "retention",
     "max_retention",
     "poll_interval",
+    "timeout",
+    "poll",
+    "poll_max",
 ];
 
 /// What helps a writer who used a value of the wrong type, where we can guess why.

@@ -14,7 +14,7 @@ impl<'a, 'i> FromValue<'a, 'i> for Map<String, Value> {
     }
 }
 
-fn object(table: &DeTable<'_>, key: &'static str, problems: &Problems) -> Map<String, Value> {
+pub(super) fn object(table: &DeTable<'_>, key: &'static str, problems: &Problems) -> Map<String, Value> {
     let mut object = Map::new();
     for (name, value) in table.iter() {
         match json(value.get_ref(), key, problems) {

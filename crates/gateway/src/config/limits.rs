@@ -36,6 +36,11 @@ pub const STREAM_CLOSE_AFTER: DurationRange = DurationRange { least: Duration::f
 /// `stream_retry`. Clients do not hear anything while they wait.
 pub const STREAM_RETRY: DurationRange =
     DurationRange { least: Duration::ZERO, most: Duration::from_secs(60) };
+/// `timeout` of a job's requests.
+pub const JOB_TIMEOUT: DurationRange =
+    DurationRange { least: Duration::from_millis(100), most: Duration::from_secs(600) };
+/// `poll` and `poll_max` of a job.
+pub const JOB_POLL: DurationRange = DurationRange { least: TICK, most: HOUR };
 /// `max_message`.
 pub const MAX_MESSAGE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
 /// `max_result`.

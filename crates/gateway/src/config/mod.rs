@@ -13,6 +13,7 @@ pub mod limits;
 mod nearest;
 mod print;
 mod raw;
+mod raw_job;
 #[cfg(test)]
 mod tests;
 
@@ -86,7 +87,8 @@ impl Config {
         }
         let problems = Problems::default();
         let raw = RawConfig::read(table.get_ref(), &problems);
-        let config = checked::check(raw, &Surroundings { base, env, problems: &problems });
+        let has_public_url = raw.public_url.is_some();
+        let config = checked::check(raw, &Surroundings { base, env, has_public_url, problems: &problems });
         problems.into_result(text, file_name)?;
         Ok(config)
     }

@@ -10,7 +10,7 @@ use toml::Value;
 use super::checked::{Config, UpstreamConfig, UpstreamServer, UrlServer};
 use super::duration::{format_duration, format_size};
 use crate::policy::{CheckOutput, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
-use crate::upstream::{CommandTool, Group, Output, Stdin, ToolSchema};
+use crate::upstream::{CommandTool, Group, JobTool, Output, Stdin, ToolSchema};
 
 /// What is shown instead of the value of a variable, which may be a secret.
 const HIDDEN: &str = "(hidden)";
@@ -36,6 +36,9 @@ impl Config {
             None => {}
         }
         set(out, "server_name", text(&settings.server_name))?;
+        if let Some(public_url) = &settings.public_url {
+            set(out, "public_url", text(public_url))?;
+        }
         set(out, "single_user", settings.single_user)?;
         set(out, "allowed_hosts", list(&settings.allowed_hosts))?;
         set(out, "allowed_origins", list(&settings.allowed_origins))?;
@@ -77,13 +80,14 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
         }
         UpstreamServer::Url(url) => write_url(out, url)?,
         UpstreamServer::Run(tool) => write_process(out, tool.cwd.as_deref(), &tool.env, tool.clear_env)?,
+        UpstreamServer::Job(_) => {}
         UpstreamServer::Demo => set(out, "demo", true)?,
     }
     if let Some(prefix) = &upstream.prefix {
         set(out, "prefix", text(prefix))?;
     }
-    // These are not a command's.
-    let is_run = matches!(upstream.server, UpstreamServer::Run(_));
+    // These are a server's.
+    let is_run = matches!(upstream.server, UpstreamServer::Run(_) | UpstreamServer::Job(_));
     if !is_run {
         let speak = match upstream.speak {
             Speak::Auto => "auto",
@@ -104,6 +108,7 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
                 write_oauth(out, tokens.oauth(), url)?;
             }
         }
+        UpstreamServer::Job(job) => write_job(out, job)?,
         UpstreamServer::Command(_) | UpstreamServer::Demo => {}
     }
     let mut write = |header: String, policy: &ToolPolicy| {
@@ -229,6 +234,13 @@ fn write_schema(out: &mut String, key: &str, schema: &ToolSchema) -> fmt::Result
         Some(schema) => set(out, key, schema),
         None => Ok(()),
     }
+}
+
+fn write_job(out: &mut String, job: &JobTool) -> fmt::Result {
+    writeln!(out, "\n[upstream.job]")?;
+    // It was read from TOML, so there is a way to write it.
+    let values = job.written.iter().filter_map(|(key, value)| Some((key, Value::try_from(value).ok()?)));
+    values.into_iter().try_for_each(|(key, value)| set(out, key, value))
 }
 
 fn write_policy(out: &mut String, policy: &ToolPolicy) -> fmt::Result {

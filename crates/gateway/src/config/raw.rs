@@ -8,6 +8,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::error::Problems;
 use super::fields::{Entry, Fields, FromValue, Section, with_article};
+use super::raw_job::{JOB, RawJob};
 use http::{OAUTH, RawHeader, RawOAuth, RawSecret};
 
 pub(super) use run::{RUN, RawExit, RawRun, RawWords};
@@ -20,6 +21,7 @@ pub(super) const TOP: Section = Section {
         "path",
         "store",
         "server_name",
+        "public_url",
         "single_user",
         "allowed_hosts",
         "allowed_origins",
@@ -53,6 +55,7 @@ pub(super) const UPSTREAM: Section = Section {
         "command",
         "url",
         "run",
+        "job",
         "demo",
         "headers",
         "bearer",
@@ -101,6 +104,7 @@ pub(super) struct RawConfig {
     pub(super) path: Entry<String>,
     pub(super) store: Entry<String>,
     pub(super) server_name: Entry<String>,
+    pub(super) public_url: Entry<String>,
     pub(super) single_user: Entry<bool>,
     pub(super) allowed_hosts: Entry<Vec<Spanned<String>>>,
     pub(super) allowed_origins: Entry<Vec<Spanned<String>>>,
@@ -137,6 +141,7 @@ pub(super) struct RawUpstream {
     pub(super) oauth: Entry<RawOAuth>,
     pub(super) plain_http: Entry<bool>,
     pub(super) run: Entry<RawRun>,
+    pub(super) job: Entry<RawJob>,
     pub(super) demo: Entry<bool>,
     pub(super) cwd: Entry<String>,
     pub(super) env: Entry<Vec<RawVariable>>,
@@ -206,6 +211,7 @@ impl RawConfig {
             path: fields.get("path"),
             store: fields.get("store"),
             server_name: fields.get("server_name"),
+            public_url: fields.get("public_url"),
             single_user: fields.get("single_user"),
             allowed_hosts: fields.get("allowed_hosts"),
             allowed_origins: fields.get("allowed_origins"),
@@ -234,7 +240,7 @@ impl RawConfig {
 
 impl RawUpstream {
     fn read(table: &DeTable<'_>, problems: &Problems) -> RawUpstream {
-        let fields = Fields::new(table, &UPSTREAM, &[&UPSTREAM_DEFAULTS, &TOP, &RUN, &OAUTH], problems);
+        let fields = Fields::new(table, &UPSTREAM, &[&UPSTREAM_DEFAULTS, &TOP, &RUN, &JOB, &OAUTH], problems);
         let mut tools = Vec::new();
         for (name, policy) in
             fields.get::<&DeTable<'_>>("tools").iter().flat_map(|tools| tools.get_ref().iter())
@@ -261,6 +267,7 @@ impl RawUpstream {
             oauth: fields.get("oauth"),
             plain_http: fields.get("plain_http"),
             run: fields.get("run"),
+            job: fields.get("job"),
             demo: fields.get("demo"),
             cwd: fields.get("cwd"),
             env: fields.get("env"),

@@ -8,6 +8,7 @@ use taskgate_task::WorkClass;
 
 use super::raw::http::{OAUTH, SECRET};
 use super::raw::{DEFAULTS, RUN, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
+use super::raw_job::{JOB, PARTS};
 use super::*;
 use crate::policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
 use crate::upstream::CommandTool;
@@ -18,7 +19,7 @@ const LEAST: &str = "[[upstream]]\nname = \"a\"\ncommand = [\"server\"]\n";
 fn parse(text: &str) -> Result<Config, ConfigErrors> {
     let env = |name: &str| match name {
         "HOME" => Some("/home/me".to_owned()),
-        "SECRET" | "SEARCH_TOKEN" => Some("sesame".to_owned()),
+        "SECRET" | "SEARCH_TOKEN" | "GITHUB_TOKEN" | "HF_TOKEN" => Some("sesame".to_owned()),
         _ => None,
     };
     Config::parse_with(text, "taskgate.toml", Path::new("/etc/taskgate"), &env)
@@ -36,7 +37,9 @@ fn problems(text: &str) -> Vec<String> {
 fn command(upstream: &UpstreamConfig) -> &taskgate_client::transport::stdio::StdioCommand {
     match &upstream.server {
         UpstreamServer::Command(command) => command,
-        UpstreamServer::Url(_) | UpstreamServer::Run(_) | UpstreamServer::Demo => panic!("no command"),
+        UpstreamServer::Url(_) | UpstreamServer::Run(_) | UpstreamServer::Job(_) | UpstreamServer::Demo => {
+            panic!("no command")
+        }
     }
 }
 
@@ -423,6 +426,31 @@ fn the_example_of_a_command_is_valid() {
 }
 
 #[test]
+fn the_example_of_a_job_is_valid_and_its_page_names_every_key() {
+    let manual = fs::read_to_string(repository().join("docs/job-api.md")).expect("the manual");
+    let (_, rest) = manual.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let config = valid(example);
+    let UpstreamServer::Job(tool) = &config.upstreams[0].server else { panic!("a job") };
+    assert_eq!(tool.declaration.start.job.len(), 1);
+    // What is printed means the same.
+    let printed = config.to_toml();
+    let again = valid(&printed);
+    let UpstreamServer::Job(same) = &again.upstreams[0].server else { panic!("a job: {printed}") };
+    assert_eq!(same, tool);
+    for section in [&JOB, &SECRET].into_iter().chain(&PARTS) {
+        for key in section.keys {
+            assert!(
+                manual.contains(&format!("`{key}`")) || manual.contains(&format!("{key} = ")),
+                "{} of {}",
+                key,
+                section.name
+            );
+        }
+    }
+}
+
+#[test]
 fn the_manual_names_every_key_of_every_section() {
     let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
     for section in [&TOP, &UPSTREAM, &OAUTH, &SECRET, &RUN, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE] {
@@ -497,5 +525,40 @@ fn the_manual_names_every_default() {
         let Some((key, value)) = line.split_once(" = ") else { continue };
         let row = manual.lines().find(|row| row.starts_with(&format!("| `{key}` |")));
         assert!(row.is_some_and(|row| row.contains(&format!("`{value}`"))), "{line}");
+    }
+}
+
+/// Each preset can be read, says what it needs, and has an example and a page whose files are valid.
+#[test]
+fn every_preset_is_sound() {
+    use crate::upstream::presets;
+    assert!(!presets::ALL.is_empty());
+    let built = |preset: &&presets::Preset| cfg!(feature = "aws") || !preset.name.starts_with("aws-");
+    for preset in presets::ALL.iter().filter(built) {
+        let name = preset.name;
+        assert!(!preset.table().is_empty(), "{name} cannot be read");
+        let least =
+            format!("[[upstream]]\nname = \"a\"\n[upstream.job]\ntool = \"t\"\npreset = \"{name}\"\n");
+        let told = problems(&least);
+        assert!(!preset.needs().is_empty() && told.len() >= preset.needs().len(), "{told:?}");
+        for (told, (key, _)) in told.iter().zip(preset.needs()) {
+            assert_eq!(*told, format!("the preset \"{name}\" needs `with.{key}`"));
+        }
+        let example = fs::read_to_string(repository().join(format!("examples/job-{name}.toml")));
+        let page = fs::read_to_string(repository().join(format!("docs/job-{name}.md"))).expect("its page");
+        let (_, rest) = page.split_once("```toml\n").expect("an example");
+        for text in [&example.expect("its example"), rest.split("```").next().expect("its end")] {
+            let config = valid(text);
+            let UpstreamServer::Job(tool) = &config.upstreams[0].server else { panic!("a job") };
+            let printed = config.to_toml();
+            let UpstreamServer::Job(same) = &valid(&printed).upstreams[0].server else { panic!("{printed}") };
+            assert_eq!(same, tool);
+        }
+        let of_preset = preset.table();
+        let settings = of_preset.get("with").and_then(|with| with.get_ref().as_table());
+        let settings = settings.into_iter().flat_map(|with| with.keys()).map(|key| key.get_ref().to_string());
+        for key in settings.chain(preset.needs().into_iter().map(|(key, _)| key)) {
+            assert!(page.contains(&format!("| `{key}` |")), "the page of {name} does not explain {key}");
+        }
     }
 }

@@ -44,12 +44,14 @@ impl Schemas {
 
 impl Upstream {
     /// Whether a call's arguments are such as its tool takes, by the upstream's own name for it; if not, what their sender is
-    /// told. Of a command that is always asked, of a server's tool where its policy says so.
+    /// told. Of a command or a job that is always asked, of a server's tool where its policy says so.
     pub fn check_arguments(&self, tool: &str, arguments: Option<&RawValue>) -> Result<(), String> {
         let arguments = arguments.map_or("{}", RawValue::get);
         let spec = self.spec();
-        if let UpstreamKind::Command(command) = &spec.kind {
-            return command.accept(arguments).map(drop);
+        match &spec.kind {
+            UpstreamKind::Command(command) => return command.accept(arguments).map(drop),
+            UpstreamKind::Job(job) => return job.accept(arguments),
+            UpstreamKind::Process(_) | UpstreamKind::Http(_) | UpstreamKind::InProcess(_) => {}
         }
         if !spec.policy_of(tool).check_arguments {
             return Ok(());

@@ -10,8 +10,10 @@ mod ending;
 mod hosted;
 pub mod in_process;
 mod interest;
+mod job;
 mod listening;
 mod log_level;
+mod one_tool;
 mod runner;
 mod schema;
 mod shelf;
@@ -36,6 +38,7 @@ pub use command::{
     CommandRunner, CommandTool, Commands, Group, NoPattern, NoWord, Output, Pattern, Stdin, Word, Yard,
 };
 pub use interest::Interest;
+pub use job::{CALLBACKS, Callbacks, JobRunner, JobTool, presets};
 pub use listening::keep_listening;
 pub use runner::{McpRunner, Request};
 pub use schema::{InvalidSchema, ToolSchema};
@@ -55,7 +58,8 @@ pub struct Upstream {
     /// Tools of which it has said that it makes tasks of their calls or nothing (2026-07-28).
     needs_tasks: RwLock<HashSet<String>>,
     changes: broadcast::Sender<Change>,
-    yard: Option<Arc<Yard>>,
+    /// Runs its tool, if it is no server.
+    own: RwLock<Option<Arc<dyn Runner>>>,
     /// Tells by its end that nobody has the upstream any more.
     _alive: oneshot::Sender<()>,
 }
@@ -102,12 +106,12 @@ const FIRST_START: Duration = Duration::from_secs(30);
 const USUAL_START: Duration = Duration::from_secs(1);
 
 impl Upstream {
-    /// Connects in the background and keeps the connection up until the handle is dropped. `yard` is where commands run;
-    /// without one the tool of a command is listed and cannot be called. What it
-    /// says that belongs to no call goes to `changes`; what it has is said there too, when it is up, if `is_news`.
+    /// Connects in the background and keeps the connection up until the handle is dropped. `own` runs the tool of what is no
+    /// server. What it says that belongs to no call goes to `changes`; what it has is said there too, when it is up, if
+    /// `is_news`.
     pub fn start(
         spec: UpstreamSpec,
-        yard: Option<&Arc<Yard>>,
+        own: Option<Arc<dyn Runner>>,
         changes: broadcast::Sender<Change>,
         is_news: bool,
     ) -> Arc<Upstream> {
@@ -124,7 +128,7 @@ impl Upstream {
             described: RwLock::default(),
             needs_tasks: RwLock::default(),
             changes,
-            yard: yard.cloned(),
+            own: RwLock::new(own),
             _alive: alive,
         });
         let kept_up = supervise::keep_up(Arc::downgrade(&upstream), sender, is_news);
@@ -143,9 +147,10 @@ impl Upstream {
         self.spec.read().clone()
     }
 
-    /// Makes it what `spec` says, which has the same name. Calls that run already go on with the server they were made to;
+    /// Makes it what `spec` says, which has the same name, and `own` runs the tool of what is no server. Calls that run already go on with the server they were made to;
     /// later ones wait for the new one, if it is another one.
-    pub fn become_what(&self, spec: UpstreamSpec) {
+    pub fn become_what(&self, spec: UpstreamSpec, own: Option<Arc<dyn Runner>>) {
+        *self.own.write() = own;
         let is_same = {
             let mut kept = self.spec.write();
             let is_same = kept.is_same_server(&spec);
@@ -165,19 +170,15 @@ impl Upstream {
 
     /// Runs its tools.
     pub fn runner(self: &Arc<Self>) -> Arc<dyn Runner> {
-        let spec = self.spec();
-        match (&spec.kind, &self.yard) {
-            (UpstreamKind::Command(tool), Some(yard)) => {
-                let policy = spec.policy_of(&tool.tool).clone();
-                Arc::new(CommandRunner::new(tool.clone(), policy, yard.clone()))
-            }
-            _ => Arc::new(McpRunner(Arc::downgrade(self))),
+        match &*self.own.read() {
+            Some(own) => own.clone(),
+            None => Arc::new(McpRunner(Arc::downgrade(self))),
         }
     }
 
-    /// Whether its tool is a command, which runs apart from this process.
-    pub fn is_command(&self) -> bool {
-        self.yard.is_some() && matches!(self.spec.read().kind, UpstreamKind::Command(_))
+    /// Whether its tool is a command or a job, which runs apart from this process.
+    pub fn is_external(&self) -> bool {
+        self.own.read().is_some()
     }
 
     /// Whether it is a server in this program.

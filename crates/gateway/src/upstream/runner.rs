@@ -47,6 +47,29 @@ pub struct Request {
     pub may_save: bool,
 }
 
+impl Request {
+    /// The request that is to be done.
+    pub fn of(work: &Work) -> Result<Request, String> {
+        serde_json::from_str(work.description.as_str()).map_err(unreadable)
+    }
+
+    /// The arguments of a call: a JSON object, as it came.
+    pub fn arguments(&self) -> Result<String, String> {
+        #[derive(Deserialize)]
+        struct Params {
+            #[serde(default)]
+            arguments: Option<Payload>,
+        }
+        let params = self.params.as_ref().map(|params| serde_json::from_str::<Params>(params.as_str()));
+        let arguments = params.transpose().map_err(unreadable)?.and_then(|params| params.arguments);
+        Ok(arguments.map_or_else(|| "{}".to_owned(), |given| given.as_str().to_owned()))
+    }
+}
+
+fn unreadable(error: serde_json::Error) -> String {
+    format!("The stored request cannot be read: {error}")
+}
+
 /// Runs requests on an upstream.
 pub struct McpRunner(pub Weak<Upstream>);
 

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::listening::keep_listening;
-use super::{Catalog, Change, Described, State, Upstream, lane};
+use super::{Catalog, Change, Described, State, Upstream, lane, one_tool};
 use crate::policy::{Speak, UpstreamKind};
 
 /// How long an upstream may take to list its tools when it starts.
@@ -147,7 +147,19 @@ async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session,
             (link, false)
         }
         UpstreamKind::InProcess(connect) => (connect(), true),
-        UpstreamKind::Command(tool) => (super::command::serve(tool), false),
+        UpstreamKind::Command(tool) => {
+            let link = one_tool::serve(
+                &tool.tool,
+                tool.description.as_deref(),
+                &tool.input_schema,
+                tool.output_schema.as_ref(),
+            );
+            (link, false)
+        }
+        UpstreamKind::Job(tool) => {
+            let link = one_tool::serve(&tool.tool, tool.description.as_deref(), &tool.input_schema, None);
+            (link, false)
+        }
     };
     let mut options = OpenOptions::new("taskgate", env!("CARGO_PKG_VERSION"));
     // What callers cannot do is found out per call: a question nobody can answer is refused then.

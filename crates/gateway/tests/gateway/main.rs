@@ -22,6 +22,7 @@ mod hosted_oddly;
 mod hostile;
 mod inline;
 mod input;
+mod jobs;
 mod keyed;
 mod lifetime;
 mod listen;

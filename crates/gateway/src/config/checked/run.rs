@@ -36,20 +36,12 @@ pub(super) fn check(
             around.problems.add_with_help(span.clone(), format!("[upstream.run] has no `{key}`"), help);
         }
     }
-    let length = format!("1 to {LONGEST_TOOL} bytes");
-    let tool = around.parsed(&run.tool, "tool", &length, |name| match name {
-        "" => Err("is empty".to_owned()),
-        _ if name.len() > LONGEST_TOOL => Err("is too long".to_owned()),
-        _ => Ok(name.to_owned()),
-    });
-    let length = format!("at most {LONGEST_DESCRIPTION} bytes");
-    let description = around.parsed(&run.description, "description", &length, |text| {
-        if text.len() > LONGEST_DESCRIPTION { Err("is too long".to_owned()) } else { Ok(text.to_owned()) }
-    });
+    let tool = check_tool(&run.tool, around);
+    let description = check_description(&run.description, around);
     let line = run.command.as_ref().map(|words| line(words, run, around));
     let process = check_process(upstream, around);
     let input_schema = schema("input_schema", &run.input_schema, around).unwrap_or_else(ToolSchema::any);
-    refuse_what_is_for_servers(upstream, around);
+    refuse_what_is_for_servers("the command of [upstream.run]", upstream, around);
     let default = CommandTool::new(tool.unwrap_or_default(), [""; 0]);
     let stdin = around.parsed(&run.stdin, "stdin", r#""arguments", "none""#, |word| match word {
         "arguments" => Ok(Stdin::Arguments),
@@ -83,6 +75,24 @@ pub(super) fn check(
         stop_grace: stop_grace(&run.stop_grace, around).unwrap_or(default.stop_grace),
         ..default
     }
+}
+
+/// Checks the name that callers know a tool by.
+pub(super) fn check_tool(tool: &Entry<String>, around: &Surroundings<'_>) -> Option<String> {
+    let length = format!("1 to {LONGEST_TOOL} bytes");
+    around.parsed(tool, "tool", &length, |name| match name {
+        "" => Err("is empty".to_owned()),
+        _ if name.len() > LONGEST_TOOL => Err("is too long".to_owned()),
+        _ => Ok(name.to_owned()),
+    })
+}
+
+/// Checks what a tool is said to do.
+pub(super) fn check_description(description: &Entry<String>, around: &Surroundings<'_>) -> Option<String> {
+    let length = format!("at most {LONGEST_DESCRIPTION} bytes");
+    around.parsed(description, "description", &length, |text| {
+        if text.len() > LONGEST_DESCRIPTION { Err("is too long".to_owned()) } else { Ok(text.to_owned()) }
+    })
 }
 
 /// The command line, with places for the call's arguments. Those it asks for must be arguments that there are.
@@ -166,7 +176,12 @@ fn exit_codes(written: &Entry<Vec<RawExit>>, around: &Surroundings<'_>) -> BTree
     read.collect()
 }
 
-fn schema(key: &str, written: &Entry<Map<String, Value>>, around: &Surroundings<'_>) -> Option<ToolSchema> {
+/// Checks what a tool's arguments or results are said to be.
+pub(super) fn schema(
+    key: &str,
+    written: &Entry<Map<String, Value>>,
+    around: &Surroundings<'_>,
+) -> Option<ToolSchema> {
     let written = written.as_ref()?;
     let schema = ToolSchema::new(&Value::Object(written.get_ref().clone()));
     let noted = schema.map_err(|wrong| {
@@ -210,12 +225,11 @@ fn stop_grace(written: &Entry<String>, around: &Surroundings<'_>) -> Option<Dura
     around.parsed(written, "stop_grace", &range.allowed(), |text| range.parse(text))
 }
 
-/// A command speaks no protocol, and what becomes of it when taskgate dies is not a matter of choice.
-fn refuse_what_is_for_servers(upstream: &RawUpstream, around: &Surroundings<'_>) {
+/// What is no server speaks no protocol, and what becomes of it when taskgate dies is not a matter of choice.
+pub(super) fn refuse_what_is_for_servers(what: &str, upstream: &RawUpstream, around: &Surroundings<'_>) {
     for (key, written) in [("speak", &upstream.speak), ("upstream_tasks", &upstream.upstream_tasks)] {
         if let Some(written) = written {
-            let what = format!("`{key}` is for a server, and the command of [upstream.run] is none");
-            around.problems.add(written.span(), what);
+            around.problems.add(written.span(), format!("`{key}` is for a server, and {what} is none"));
         }
     }
     let crashes: Vec<Range<usize>> = std::iter::once(&upstream.defaults)
@@ -223,11 +237,7 @@ fn refuse_what_is_for_servers(upstream: &RawUpstream, around: &Surroundings<'_>)
         .filter_map(|policy| super::span_of(&policy.after_crash))
         .collect();
     for span in crashes {
-        let what = "`after_crash` is not for the command of [upstream.run]: it runs on when taskgate dies";
-        around.problems.add_with_help(
-            span,
-            what,
-            "leave it out: the next taskgate takes the command up again",
-        );
+        let wrong = format!("`after_crash` is not for {what}: it runs on when taskgate dies");
+        around.problems.add_with_help(span, wrong, "leave it out: the next taskgate takes it up again");
     }
 }

@@ -63,6 +63,12 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
         server_name: around
             .parsed(&raw.server_name, "server_name", &name, parse_server_name)
             .unwrap_or(default.server_name),
+        public_url: around.parsed(
+            &raw.public_url,
+            "public_url",
+            r#"an address that begins with http:// or https://, such as "https://mcp.example.org""#,
+            parse_public_url,
+        ),
         path: around.parsed(&raw.path, "path", path, parse_path).unwrap_or(default.path),
         allowed_hosts: list(&raw.allowed_hosts, "allowed_hosts", hosts, parse_host),
         allowed_origins: list(&raw.allowed_origins, "allowed_origins", origins, parse_origin),
@@ -81,6 +87,15 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
         drain_grace: duration(&raw.drain_grace, "drain_grace", limits::DRAIN_GRACE)
             .unwrap_or(default.drain_grace),
         node: check_node(raw, around),
+    }
+}
+
+fn parse_public_url(text: &str) -> Result<String, String> {
+    let uri = text.parse::<axum::http::Uri>().map_err(|_| "is no address".to_owned())?;
+    match (uri.scheme_str(), uri.authority(), uri.query()) {
+        (Some("http" | "https"), Some(_), None) => Ok(text.to_owned()),
+        (Some("http" | "https"), Some(_), Some(_)) => Err("has a query".to_owned()),
+        _ => Err("begins with neither http:// nor https://".to_owned()),
     }
 }
 

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use taskgate_client::transport::stdio::StdioCommand;
 use toml::Spanned;
 
-use super::{Surroundings, UrlServer, http, place, policy, run, span_of};
+use super::{Surroundings, UrlServer, http, job, place, policy, run, span_of};
 use crate::config::raw::{RawUpstream, RawValue};
 use crate::policy::{Speak, ToolPolicy, UpstreamKind, UpstreamSpec, UpstreamTasks};
-use crate::upstream::CommandTool;
+use crate::upstream::{CommandTool, JobTool};
 
 /// The longest tool name MCP allows.
 pub(super) const LONGEST_TOOL: usize = 128;
@@ -43,6 +43,8 @@ pub enum UpstreamServer {
     Url(UrlServer),
     /// None: a command that is a tool by itself and outlives the program.
     Run(CommandTool),
+    /// None: a job of an API that is a tool by itself.
+    Job(Box<JobTool>),
     /// The demo server of the program that reads the configuration.
     Demo,
 }
@@ -54,6 +56,7 @@ impl UpstreamConfig {
             UpstreamServer::Command(command) => UpstreamKind::Process(command.clone()),
             UpstreamServer::Url(url) => UpstreamKind::Http(url.server.clone()),
             UpstreamServer::Run(tool) => UpstreamKind::Command(tool.clone()),
+            UpstreamServer::Job(tool) => UpstreamKind::Job(tool.clone()),
             UpstreamServer::Demo => demo(),
         };
         UpstreamSpec {
@@ -74,6 +77,7 @@ impl fmt::Debug for UpstreamServer {
             UpstreamServer::Demo => f.write_str("Demo"),
             UpstreamServer::Url(url) => f.debug_tuple("Url").field(url).finish(),
             UpstreamServer::Run(tool) => f.debug_tuple("Run").field(tool).finish(),
+            UpstreamServer::Job(tool) => f.debug_tuple("Job").field(tool).finish(),
             UpstreamServer::Command(command) => f
                 .debug_struct("Command")
                 .field("program", &command.program)
@@ -194,15 +198,17 @@ fn refuse_what_is_for_others(raw: &RawUpstream, demo: bool, around: &Surrounding
     };
     if demo {
         refuse(&of_processes, "a `command`, and the demo server is no child process");
+    } else if raw.job.is_some() {
+        refuse(&of_processes, "a `command`, and a job is no child process");
     } else if raw.url.is_some() {
         refuse(&of_processes, "a `command`, and a server that is a `url` is no child process");
     }
-    if demo || raw.command.is_some() || raw.run.is_some() {
+    if demo || raw.command.is_some() || raw.run.is_some() || raw.job.is_some() {
         refuse(&of_urls, "a `url`, and this upstream has none");
     }
 }
 
-/// What stands behind the upstream: exactly one of four.
+/// What stands behind the upstream: exactly one of five.
 fn check_server(
     raw: &RawUpstream,
     demo: bool,
@@ -213,32 +219,36 @@ fn check_server(
     let command = span_of(&raw.command).map(|span| ("`command`", span));
     let url = span_of(&raw.url).map(|span| ("`url`", span));
     let run = span_of(&raw.run).map(|span| ("[upstream.run]", span));
+    let job = span_of(&raw.job).map(|span| ("[upstream.job]", span));
     let demo_span = span_of(&raw.demo).filter(|_| demo).map(|span| ("`demo = true`", span));
-    let written: Vec<_> = [command, url, run, demo_span].into_iter().flatten().collect();
+    let written: Vec<_> = [command, url, run, job, demo_span].into_iter().flatten().collect();
     if let [(first, span), (second, _), ..] = &written[..] {
         let what = format!("this upstream has both {first} and {second}");
         around.problems.add_with_help(span.clone(), what, "allowed: one of the two");
         return UpstreamServer::Demo;
     }
-    match (&raw.command, &raw.url, &raw.run) {
-        (Some(command), ..) => UpstreamServer::Command(check_command(command, raw, around)),
-        (None, Some(url), _) => {
-            http::check(url, raw, around).map_or(UpstreamServer::Demo, UpstreamServer::Url)
-        }
-        (None, None, Some(run)) => UpstreamServer::Run(run::check(run, raw, max_result, around)),
-        (None, None, None) => {
-            // One that is there but of the wrong type has been noted already.
-            let is_misread = ["command", "url", "run"].iter().any(|key| raw.has(key))
-                || (raw.has("demo") && raw.demo.is_none());
-            if !demo && !is_misread {
-                let what =
-                    "this upstream has neither `command` nor `url` nor [upstream.run] nor `demo = true`";
-                let help = r#"add `command = ["PROGRAM", "ARGUMENT"]`, or `url = "https://…"`"#;
-                around.problems.add_with_help(span, what, help);
-            }
-            UpstreamServer::Demo
-        }
+    if let Some(command) = &raw.command {
+        return UpstreamServer::Command(check_command(command, raw, around));
     }
+    if let Some(url) = &raw.url {
+        return http::check(url, raw, around).map_or(UpstreamServer::Demo, UpstreamServer::Url);
+    }
+    if let Some(run) = &raw.run {
+        return UpstreamServer::Run(run::check(run, raw, max_result, around));
+    }
+    if let Some(written) = &raw.job {
+        let tool = job::check(written, raw, around);
+        return tool.map_or(UpstreamServer::Demo, |tool| UpstreamServer::Job(Box::new(tool)));
+    }
+    // One that is there but of the wrong type has been noted already.
+    let is_misread = ["command", "url", "run", "job"].into_iter().any(|key| raw.has(key))
+        || (raw.has("demo") && raw.demo.is_none());
+    if !demo && !is_misread {
+        let what = "this upstream has neither `command` nor `url` nor [upstream.run] nor [upstream.job] nor `demo = true`";
+        let help = r#"add `command = ["PROGRAM", "ARGUMENT"]`, or `url = "https://…"`"#;
+        around.problems.add_with_help(span, what, help);
+    }
+    UpstreamServer::Demo
 }
 
 fn parse_speak(word: &str) -> Result<Speak, String> {

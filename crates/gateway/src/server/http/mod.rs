@@ -2,6 +2,7 @@
 
 mod batch;
 mod body;
+mod callback;
 mod connection;
 mod general;
 mod guard;
@@ -25,12 +26,17 @@ use taskgate_wire::{Id, Message, RpcError};
 use tokio::net::TcpListener;
 
 use crate::gateway::Gateway;
+use crate::upstream::CALLBACKS;
 
 impl Gateway {
     /// The gateway as an axum router with the MCP endpoint at the configured path, to be merged into another one.
     pub fn router(&self) -> Router {
         let endpoint = post(post::post).get(general::open).delete(end_session);
-        Router::new().route(&self.0.settings.path, endpoint).with_state(self.clone())
+        let mut router = Router::new().route(&self.0.settings.path, endpoint);
+        if self.0.callbacks.is_some() {
+            router = router.route(&format!("{CALLBACKS}{{token}}"), post(callback::tell));
+        }
+        router.with_state(self.clone())
     }
 
     /// Serves HTTP until `shutdown` resolves, then drains and returns.

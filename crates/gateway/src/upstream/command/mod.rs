@@ -4,7 +4,6 @@ mod handover;
 mod outcome;
 mod pattern;
 mod runner;
-mod server;
 mod words;
 mod yard;
 
@@ -17,7 +16,6 @@ use super::ToolSchema;
 pub use pattern::{NoPattern, Pattern};
 
 pub use runner::CommandRunner;
-pub use server::serve;
 pub use words::{Group, NoWord, Word};
 pub use yard::{Commands, Yard};
 

@@ -2,8 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use taskgate_detached::{Attempt, DetachedError, Environment, Seen, Spec, State, Supervisor};
 use taskgate_engine::{Clock, Ending, NotStopped, Report, Runner, SystemClock, Work};
 use taskgate_task::{Payload, Timestamp};
@@ -145,7 +144,8 @@ impl Inner {
     /// What is to be run, if the command takes the call's arguments; if not, how the call ends. Nothing has been made of it
     /// yet.
     fn accept(&self, work: &Work) -> Result<Call, Ending> {
-        let given = arguments(work).map_err(|why| outcome::lost(&why))?;
+        let given = Request::of(work).and_then(|request| request.arguments());
+        let given = given.map_err(|why| outcome::lost(&why))?;
         let argv = self.tool.accept(&given).map_err(|why| refused(&why))?;
         let stdin = match self.tool.stdin {
             Stdin::Arguments => given,
@@ -303,7 +303,7 @@ impl<'a> Progress<'a> {
 }
 
 /// The params of a progress notification, but for its token.
-fn notification(progress: Value, total: Option<f64>, message: Option<&str>) -> Payload {
+fn notification(progress: serde_json::Value, total: Option<f64>, message: Option<&str>) -> Payload {
     let mut raw = json!({ "progress": progress });
     if let Some(total) = total {
         raw["total"] = total.into();
@@ -327,20 +327,4 @@ async fn blocking<T: Send + 'static>(
         Ok(done) => done.map_err(|error| error.to_string()),
         Err(error) => Err(format!("The gateway is shutting down: {error}")),
     }
-}
-
-/// The call's arguments: what the command reads on stdin.
-fn arguments(work: &Work) -> Result<String, String> {
-    #[derive(Deserialize)]
-    struct Params {
-        #[serde(default)]
-        arguments: Option<Payload>,
-    }
-    let broken = |error: serde_json::Error| format!("The stored request cannot be read: {error}");
-    let request: Request = serde_json::from_str(work.description.as_str()).map_err(broken)?;
-    let params: Option<Params> =
-        request.params.map(|params| serde_json::from_str(params.as_str())).transpose().map_err(broken)?;
-    let arguments = params.and_then(|params| params.arguments);
-    Ok(arguments
-        .map_or_else(|| Value::Object(Default::default()).to_string(), |given| given.as_str().to_owned()))
 }

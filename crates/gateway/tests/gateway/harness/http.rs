@@ -82,10 +82,26 @@ pub async fn send(addr: SocketAddr, verb: &str, headers: &[(&str, &str)], body: 
     send_on(stream, verb, headers, body).await
 }
 
+/// The same to another path than the endpoint's.
+pub async fn send_to(addr: SocketAddr, verb: &str, path: &str, body: &[u8]) -> Response {
+    let stream = TcpStream::connect(addr).await.expect("connected");
+    send_all(stream, verb, path, &[], body).await
+}
+
 /// The same on this connection.
-pub async fn send_on(mut stream: TcpStream, verb: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
+pub async fn send_on(stream: TcpStream, verb: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
+    send_all(stream, verb, "/mcp", headers, body).await
+}
+
+async fn send_all(
+    mut stream: TcpStream,
+    verb: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> Response {
     stream.set_nodelay(true).expect("nodelay");
-    let mut head = format!("{verb} /mcp HTTP/1.1\r\n");
+    let mut head = format!("{verb} {path} HTTP/1.1\r\n");
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
         head.push_str("Host: 127.0.0.1\r\n");
     }

@@ -8,6 +8,7 @@ pub mod direct;
 pub mod fake;
 pub mod hosted;
 pub mod http;
+pub mod job_api;
 pub mod life;
 pub mod logs;
 pub mod modern;

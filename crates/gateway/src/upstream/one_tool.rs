@@ -1,4 +1,4 @@
-//! The few words of MCP that let a command be listed like the tools of any server. Its calls go another way.
+//! The few words of MCP that let what is no server be listed like the tools of any. Its calls go another way.
 
 use serde_json::{Value, json};
 use taskgate_client::transport::memory::{self, FarEnd};
@@ -6,7 +6,7 @@ use taskgate_client::transport::{Inbound, Link};
 use taskgate_task::Payload;
 use taskgate_wire::{Message, RpcError, method};
 
-use super::CommandTool;
+use super::ToolSchema;
 
 /// Messages that may wait in either direction.
 const QUEUE: usize = 16;
@@ -14,9 +14,14 @@ const QUEUE: usize = 16;
 const LIST_TTL_MS: u64 = 60_000;
 
 /// A server that has this tool. It ends when the link is dropped.
-pub fn serve(tool: &CommandTool) -> Link {
+pub fn serve(
+    tool: &str,
+    description: Option<&str>,
+    input_schema: &ToolSchema,
+    output_schema: Option<&ToolSchema>,
+) -> Link {
     let (link, FarEnd { mut inbox, out }) = memory::pair(QUEUE);
-    let definition = definition(tool);
+    let definition = definition(tool, description, input_schema, output_schema);
     tokio::spawn(async move {
         while let Some(message) = inbox.recv().await {
             let Message::Request { id, method, .. } = message else { continue };
@@ -36,14 +41,20 @@ pub fn serve(tool: &CommandTool) -> Link {
     link
 }
 
-fn definition(tool: &CommandTool) -> Value {
-    let schema: Value = serde_json::from_str(tool.input_schema.as_payload().as_str()).unwrap_or_default();
-    let mut definition = json!({ "name": tool.tool, "inputSchema": schema });
-    if let Some(schema) = &tool.output_schema {
-        definition["outputSchema"] = serde_json::from_str(schema.as_payload().as_str()).unwrap_or_default();
+fn definition(
+    tool: &str,
+    description: Option<&str>,
+    input_schema: &ToolSchema,
+    output_schema: Option<&ToolSchema>,
+) -> Value {
+    let value = |schema: &ToolSchema| serde_json::from_str(schema.as_payload().as_str()).unwrap_or_default();
+    let schema: Value = value(input_schema);
+    let mut definition = json!({ "name": tool, "inputSchema": schema });
+    if let Some(schema) = output_schema {
+        definition["outputSchema"] = value(schema);
     }
-    if let Some(description) = &tool.description {
-        definition["description"] = description.as_str().into();
+    if let Some(description) = description {
+        definition["description"] = description.into();
     }
     definition
 }

@@ -1,0 +1,68 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use minijinja::Value;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+
+use crate::clock;
+use crate::engine::value_of;
+use crate::retry_after;
+
+/// How much of a body is shown where it is not what was wanted, in characters.
+const EXCERPT: usize = 500;
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The HTTP code.
+    pub code: u16,
+    headers: BTreeMap<String, String>,
+    body: serde_json::Value,
+    text: String,
+}
+
+impl Answer {
+    pub(crate) fn new(code: u16, headers: &HeaderMap, body: &[u8]) -> Answer {
+        let headers = headers.iter().map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
+        let text = String::from_utf8_lossy(body).into_owned();
+        // A body is what it looks like: some APIs answer JSON under other names.
+        let body = serde_json::from_str(&text).unwrap_or_else(|_| text.clone().into());
+        Answer { code, headers: headers.collect(), body, text }
+    }
+
+    /// What expressions find in it: `status`, `headers` and `body`.
+    pub(crate) fn values(&self) -> [(&'static str, Value); 3] {
+        [("status", Value::from(self.code)), ("headers", value_of(&self.headers)), ("body", self.body())]
+    }
+
+    /// The body.
+    pub(crate) fn body(&self) -> Value {
+        value_of(&self.body)
+    }
+
+    /// The body, if it is of this form.
+    pub(crate) fn parsed<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(&self.text).ok()
+    }
+
+    /// After how long it may be asked again, if the answer says so.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        retry_after::parse(self.headers.get(RETRY_AFTER.as_str())?, clock::now())
+    }
+
+    /// The beginning of the body, in one line.
+    pub(crate) fn excerpt(&self) -> String {
+        let shown: Vec<&str> = self
+            .text
+            .split(|c: char| c.is_whitespace() || c.is_control())
+            .filter(|word| !word.is_empty())
+            .collect();
+        let shown = shown.join(" ");
+        match shown.char_indices().nth(EXCERPT) {
+            Some((end, _)) => format!("{}…", &shown[..end]),
+            None => shown,
+        }
+    }
+}

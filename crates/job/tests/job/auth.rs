@@ -1,0 +1,127 @@
+//! Who we are, as a server sees it.
+
+use std::io::Write;
+
+use serde_json::json;
+use taskgate_job::auth::{ClientAuth, OAuth};
+use taskgate_job::{Auth, Failure, Http, JobApi, Secret};
+
+use crate::api::Server;
+use crate::{call, declaration};
+
+fn file(text: &str) -> (tempfile::NamedTempFile, Secret) {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(text.as_bytes()).expect("written");
+    let secret = Secret::File(file.path().to_owned());
+    (file, secret)
+}
+
+fn api(base: &str, auth: Auth) -> JobApi {
+    let mut declared = declaration(base);
+    declared.auth = auth;
+    JobApi::new(declared, Http::new(None).expect("connections"))
+}
+
+const STARTED: &str = r#"{"id": "1"}"#;
+
+#[tokio::test]
+async fn a_secret_is_sent_and_read_anew() {
+    let (server, base) = Server::start().await;
+    let (mut kept, secret) = file("first\n");
+    let cases = [
+        (Auth::Bearer(secret.clone()), "authorization", "Bearer first"),
+        (
+            Auth::Basic { user: "me".to_owned(), password: secret.clone() },
+            "authorization",
+            "Basic bWU6Zmlyc3Q=",
+        ),
+        (
+            Auth::Header { name: "x-api-key".parse().expect("a name"), value: secret.clone() },
+            "x-api-key",
+            "first",
+        ),
+    ];
+    for (auth, header, value) in cases {
+        assert!(!format!("{auth:?}").contains("first"), "{auth:?}");
+        server.will(200, STARTED).await;
+        api(&base, auth).start(&call(json!({}))).await.expect("started");
+        assert_eq!(server.heard().await[0].header(header), value);
+    }
+    let api = api(&base, Auth::Bearer(secret));
+    kept.as_file_mut().set_len(0).expect("emptied");
+    let failure = api.start(&call(json!({}))).await.expect_err("it is empty");
+    assert!(
+        matches!(failure, Failure::Unmade { .. }) && failure.to_string().contains("is empty"),
+        "{failure}"
+    );
+    std::fs::write(kept.path(), "second").expect("written");
+    server.will(200, STARTED).await;
+    api.start(&call(json!({}))).await.expect("started");
+    assert_eq!(server.heard().await[0].header("authorization"), "Bearer second");
+    let missing = self::api(&base, Auth::Bearer(Secret::Env("TASKGATE_TEST_NO_SUCH".to_owned())));
+    let failure = missing.start(&call(json!({}))).await.expect_err("it is not set");
+    assert!(failure.to_string().contains("TASKGATE_TEST_NO_SUCH is not set"), "{failure}");
+}
+
+/// A token is asked for once, kept, and asked for again when it is not believed, but only once.
+#[tokio::test]
+async fn a_token_is_kept_until_it_is_not_believed() {
+    let (server, base) = Server::start().await;
+    let (_kept, secret) = file("s/cret");
+    let mut oauth =
+        OAuth::new(format!("{base}/token").parse().expect("a URL"), "me:too".to_owned(), secret.clone());
+    oauth.scope = Some("jobs run".to_owned());
+    let api = api(&base, Auth::OAuth(oauth));
+    let token =
+        |token: &str| json!({"access_token": token, "token_type": "Bearer", "expires_in": 3600}).to_string();
+    server.will(200, token("one")).await;
+    server.will(200, STARTED).await;
+    server.will(200, STARTED).await;
+    for _ in 0..2 {
+        api.start(&call(json!({}))).await.expect("started");
+    }
+    let heard = server.heard().await;
+    let paths: Vec<_> = heard.iter().map(|heard| heard.path.as_str()).collect();
+    assert_eq!(paths, ["/token", "/jobs", "/jobs"]);
+    assert_eq!(heard[0].body, "grant_type=client_credentials&scope=jobs%20run");
+    assert_eq!(heard[0].header("authorization"), "Basic bWUlM0F0b286cyUyRmNyZXQ=");
+    assert_eq!(heard[2].header("authorization"), "Bearer one");
+    server.will(401, "").await;
+    server.will(200, token("two")).await;
+    server.will(200, STARTED).await;
+    api.start(&call(json!({}))).await.expect("started");
+    assert_eq!(server.heard().await[2].header("authorization"), "Bearer two");
+    server.will(401, "").await;
+    server.will(200, token("three")).await;
+    server.will(401, "go away").await;
+    let failure = api.start(&call(json!({}))).await.expect_err("never believed");
+    assert_eq!((failure.code(), failure.is_transient()), (Some(401), false));
+    assert_eq!(server.heard().await.len(), 3);
+}
+
+/// What goes wrong with a token says so, gives no secret away, and has started nothing.
+#[tokio::test]
+async fn no_token_means_nothing_was_sent() {
+    let (server, base) = Server::start().await;
+    let (_kept, secret) = file("geheim");
+    let mut oauth = OAuth::new(format!("{base}/token").parse().expect("a URL"), "me".to_owned(), secret);
+    oauth.client_auth = ClientAuth::Body;
+    let api = api(&base, Auth::OAuth(oauth));
+    for (code, body, is_transient) in [
+        (503, "later", true),
+        (400, r#"{"error":"invalid_client"}"#, false),
+        (200, r#"{"token":"x"}"#, false),
+    ] {
+        server.will(code, body).await;
+        let failure = api.start(&call(json!({}))).await.expect_err("no token");
+        assert_eq!((failure.is_transient(), failure.did_nothing()), (is_transient, true), "{failure}");
+        assert!(
+            failure.to_string().contains("token") && !failure.to_string().contains("geheim"),
+            "{failure}"
+        );
+    }
+    assert_eq!(
+        server.heard().await[0].body,
+        "grant_type=client_credentials&client_id=me&client_secret=geheim"
+    );
+}
