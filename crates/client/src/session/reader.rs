@@ -45,7 +45,7 @@ fn take(shared: &Arc<Shared>, arrived: Inbound, inbound: &mut mpsc::Receiver<Inb
             Inbound::Message { message, origin } => dispatch(shared, message, origin.as_ref()),
             Inbound::Malformed(malformed) => complain(shared, malformed),
             Inbound::Failed { id, failure } => finish(shared, &id, Err(CallFailure::Request(failure))),
-            Inbound::Stale(reason) => shared.is_stale(reason),
+            Inbound::Stale(reason) => shared.outdate(reason),
             Inbound::Closed(reason) => return shared.close(reason),
         }
     }

@@ -124,7 +124,7 @@ mod tests {
         let twice = format!(r#"{{"a":{one},"b":{}}}"#, marked("\"string\"", "\"a\""));
         assert!(matches!(of(&twice), Err(Unmirrored::Twice(_))));
         for schema in [
-            format!(r#"{{"x-mcp-header":"A","type":"string"}}"#),
+            r#"{"x-mcp-header":"A","type":"string"}"#.to_owned(),
             format!(r#"{{"properties":{{"l":{{"items":{one}}}}}}}"#),
             format!(r#"{{"anyOf":[{{"properties":{{"a":{one}}}}}]}}"#),
             format!(r#"{{"$defs":{{"a":{one}}}}}"#),
