@@ -14,7 +14,7 @@ use super::mailbox::Mailbox;
 use super::options::object;
 use super::shared::Shared;
 use super::table::Kind;
-use crate::transport::{CloseCause, CloseReason, Inbound, Link};
+use crate::transport::{CloseCause, CloseReason, Inbound, Link, number};
 
 /// The one task of a session: takes what arrives to where it belongs, and sends what had to wait for room.
 pub(super) async fn run(shared: Arc<Shared>, link: Link) {
@@ -75,12 +75,6 @@ fn finish(shared: &Arc<Shared>, id: &Id, outcome: Result<Payload, CallFailure>) 
         Some(entry) => entry.mailbox.finish(outcome),
         None => tracing::trace!(%id, "an answer came too late"),
     }
-}
-
-/// The number of one of our calls, however the server spells it: some return ids as strings or floats.
-fn number(spelled: &str) -> Option<u64> {
-    let bare = spelled.trim_matches('"');
-    bare.parse().ok().or_else(|| bare.strip_suffix(".0")?.parse().ok())
 }
 
 /// Something unreadable: usually a banner or a log line, which are skipped.
