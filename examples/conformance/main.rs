@@ -3,16 +3,20 @@
 //! `cargo run --release --example conformance -- --listen 127.0.0.1:8000 --single-user --store tasks.db`, or
 //! `--stdio` instead of `--listen` to be started by a client. With `--repeatable` a computation that a crash interrupts is
 //! run again, as a configured tool would be; without it such a task fails. With `--plain` alone it is the handler over
-//! stdio with no taskgate in front: a server for `taskgate serve` or `wrap` to start.
+//! stdio with no taskgate in front: a server for `taskgate serve` or `wrap` to start. With `--plain-http` alone it is the same
+//! over rmcp's own HTTP server, on a free loopback port.
 #![forbid(unsafe_code)]
 
 mod fixtures;
 #[path = "../serve.rs"]
 mod serve;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::ServiceExt;
+use rmcp::transport::streamable_http_server::StreamableHttpService;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use taskgate_gateway::{Gateway, Settings, StreamSettings, ToolPolicy, WorkClass};
 
 #[tokio::main]
@@ -20,6 +24,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if std::env::args().nth(1).is_some_and(|argument| argument == "--plain") {
         let plain = fixtures::Fixtures::new().serve(rmcp::transport::stdio()).await?;
         plain.waiting().await?;
+        return Ok(());
+    }
+    if std::env::args().nth(1).is_some_and(|argument| argument == "--plain-http") {
+        // Every request has a handler of its own, and what one of them changes is to be seen by all.
+        let fixtures = fixtures::Fixtures::new();
+        let sessions = Arc::<LocalSessionManager>::default();
+        let service = StreamableHttpService::new(move || Ok(fixtures.clone()), sessions, Default::default());
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+        eprintln!("rmcp serves http://{}/mcp", listener.local_addr()?);
+        axum::serve(listener, axum::Router::new().nest_service("/mcp", service)).await?;
         return Ok(());
     }
     let (repeatable, arguments): (Vec<_>, Vec<_>) =

@@ -10,7 +10,7 @@ use serde_json::Value;
 use taskgate_proof::program::Program;
 use taskgate_proof::{peers, wait};
 
-use crate::serve::{Fixtures, behind, plain};
+use crate::serve::{Fixtures, behind, plain, rmcp};
 
 /// The scenarios of the tasks extension. Each runs by name and without a version, since with one it is skipped.
 const TASKS: [&str; 10] = [
@@ -91,15 +91,24 @@ fn the_suites_pass_with_the_server_in_a_process_of_its_own() {
     }
 }
 
-/// The same again with that server at a URL: every message crosses HTTP twice, in both ways a server can be spoken to. What
-/// the suite of 2026-07-28 looks for, the keys of questions for example, does not exist in a session.
+/// The same again with that server at a URL: every message crosses HTTP twice, in both ways a server can be spoken to.
 #[test]
 fn the_suites_pass_with_the_server_at_a_url() {
-    let far = plain();
-    for speak in ["auto", "session"] {
+    at_a_url(&plain());
+}
+
+/// The same with rmcp's HTTP server there, which nobody here wrote.
+#[test]
+fn the_suites_pass_with_rmcp_at_a_url() {
+    at_a_url(&rmcp());
+}
+
+/// What the suite of 2026-07-28 looks for, the keys of questions for example, does not exist in a session.
+fn at_a_url(far: &Fixtures) {
+    for (speak, suites) in [("auto", 3), ("session", 2)] {
         let server = behind(&format!("url = {:?}\nspeak = {speak:?}", far.url()));
         let versions = [("2025-06-18", 27), ("2025-11-25", 33), ("2026-07-28", 40)];
-        for (version, scenarios) in versions.into_iter().take(if speak == "auto" { 3 } else { 2 }) {
+        for (version, scenarios) in versions.into_iter().take(suites) {
             generic(&server, version, scenarios);
         }
     }

@@ -31,6 +31,14 @@ pub fn plain() -> Fixtures {
     behind(&format!("command = [{:?}, \"--plain\"]", programs::example("conformance")))
 }
 
+/// The same fixtures over rmcp's own HTTP server, with no taskgate in front.
+pub fn rmcp() -> Fixtures {
+    let mut command = Command::new(programs::example("conformance"));
+    command.arg("--plain-http");
+    let (program, address) = Program::serve(command);
+    Fixtures { _program: program, address, _folder: tempfile::tempdir().expect("a folder") }
+}
+
 /// A server behind the real `taskgate`, plainly: none of its calls becomes a task. `upstream` says how it is started.
 pub fn behind(upstream: &str) -> Fixtures {
     let folder = tempfile::tempdir().expect("a folder");

@@ -13,7 +13,7 @@ use taskgate_proof::session::Session;
 use taskgate_proof::{peers, programs, wait};
 
 use crate::clients::every_real_client;
-use crate::serve::{plain, url};
+use crate::serve::{Fixtures, plain, rmcp, url};
 
 /// A server and the taskgate in front of it, and where both leave their traces.
 struct Scene {
@@ -264,7 +264,16 @@ fn checkpointed(scene: &Scene, tasks: i64) {
 /// ways the two can speak.
 #[test]
 fn every_real_client_is_content_through_two_gateways() {
-    let far = plain();
+    every_real_client_behind(&plain(), "through two gateways");
+}
+
+/// The same with rmcp's HTTP server in the place of the far taskgate.
+#[test]
+fn every_real_client_is_content_with_rmcp_at_a_url() {
+    every_real_client_behind(&rmcp(), "with rmcp at a URL");
+}
+
+fn every_real_client_behind(far: &Fixtures, how: &str) {
     for speak in ["auto", "session"] {
         let scene = Scene::new();
         let mut rest =
@@ -282,7 +291,7 @@ fn every_real_client_is_content_through_two_gateways() {
         // As the fixtures themselves are served.
         let top = "single_user = true\nstream_close_after = \"1s\"\nstream_retry = \"200ms\"\n";
         let (_gateway, address) = scene.gateway_with(top, far.address, &rest);
-        every_real_client(&url(address), &format!("through two gateways, {speak}"));
+        every_real_client(&url(address), &format!("{how}, {speak}"));
     }
 }
 

@@ -14,7 +14,7 @@ use super::mailbox::Mailbox;
 use super::options::object;
 use super::shared::Shared;
 use super::table::Kind;
-use crate::transport::{CloseCause, CloseReason, Inbound, Link};
+use crate::transport::{CloseCause, CloseReason, Inbound, Link, number};
 
 /// The one task of a session: takes what arrives to where it belongs, and sends what had to wait for room.
 pub(super) async fn run(shared: Arc<Shared>, link: Link) {
@@ -45,7 +45,7 @@ fn take(shared: &Arc<Shared>, arrived: Inbound, inbound: &mut mpsc::Receiver<Inb
             Inbound::Message { message, origin } => dispatch(shared, message, origin.as_ref()),
             Inbound::Malformed(malformed) => complain(shared, malformed),
             Inbound::Failed { id, failure } => finish(shared, &id, Err(CallFailure::Request(failure))),
-            Inbound::Stale(reason) => shared.is_stale(reason),
+            Inbound::Stale(reason) => shared.outdate(reason),
             Inbound::Closed(reason) => return shared.close(reason),
         }
     }
@@ -75,12 +75,6 @@ fn finish(shared: &Arc<Shared>, id: &Id, outcome: Result<Payload, CallFailure>) 
         Some(entry) => entry.mailbox.finish(outcome),
         None => tracing::trace!(%id, "an answer came too late"),
     }
-}
-
-/// The number of one of our calls, however the server spells it: some return ids as strings or floats.
-fn number(spelled: &str) -> Option<u64> {
-    let bare = spelled.trim_matches('"');
-    bare.parse().ok().or_else(|| bare.strip_suffix(".0")?.parse().ok())
 }
 
 /// Something unreadable: usually a banner or a log line, which are skipped.

@@ -67,7 +67,7 @@ impl Shared {
             entry.mailbox.finish(Err(CallFailure::Closed(reason.clone())));
         }
         *self.heard.lock() = None;
-        self.is_stale(reason.clone());
+        self.outdate(reason.clone());
         self.closed.send_if_modified(|closed| {
             let first = closed.is_none();
             closed.get_or_insert(reason);
@@ -77,7 +77,7 @@ impl Shared {
     }
 
     /// Notes, once, that new calls should be made elsewhere.
-    pub(super) fn is_stale(&self, reason: CloseReason) {
+    pub(super) fn outdate(&self, reason: CloseReason) {
         self.stale.send_if_modified(|stale| {
             let first = stale.is_none();
             stale.get_or_insert(reason);

@@ -50,6 +50,12 @@ pub enum Inbound {
     Closed(CloseReason),
 }
 
+/// The number of one of our requests, however the server spells it: some return ids as strings or floats.
+pub(crate) fn number(spelled: &str) -> Option<u64> {
+    let bare = spelled.trim_matches('"');
+    bare.parse().ok().or_else(|| bare.strip_suffix(".0")?.parse().ok())
+}
+
 impl From<Message> for Inbound {
     fn from(message: Message) -> Self {
         Inbound::Message { message, origin: None }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use taskgate_client::session::{CallEvent, CallFailure, CallOptions, Lane, Session};
 use taskgate_task::Payload;
 use taskgate_wire::{RawObject, meta, method};
+use tokio::time::Instant;
 
 /// A subscription that the server ends is opened again after a pause, which grows up to the second of these.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -20,6 +21,7 @@ pub async fn keep_listening(
     let mut pause = PAUSES.0;
     let mut was_open = false;
     loop {
+        let since = Instant::now();
         let mut call = session.call(lane, method::LISTEN, Some(filter.as_raw()), CallOptions::default());
         let mut confirmed = false;
         let ended = loop {
@@ -44,6 +46,10 @@ pub async fn keep_listening(
             Err(CallFailure::Request(_)) if was_open => {}
             Err(failure) if !confirmed => return failure,
             _ => {}
+        }
+        // One that lasted was a good one, whatever there was before.
+        if since.elapsed() >= PAUSES.1 {
+            pause = PAUSES.0;
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSES.1);

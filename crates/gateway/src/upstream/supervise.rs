@@ -286,7 +286,7 @@ async fn subscribe(upstream: &Weak<Upstream>, session: &Session) {
         let heard = |method: String, params| {
             // What has changed since the subscription broke nobody has heard.
             if method == method::LISTEN_ACKNOWLEDGED && was_open.swap(true, Ordering::Relaxed) {
-                CHANGING.iter().for_each(|(_, _, method)| pass_on(upstream, (*method).to_owned(), None));
+                told_of(session, lane).for_each(|(_, _, method)| pass_on(upstream, method.to_owned(), None));
             }
             pass_on(upstream, method, params);
         };
@@ -296,13 +296,21 @@ async fn subscribe(upstream: &Weak<Upstream>, session: &Session) {
     std::future::pending().await
 }
 
+/// Those of the lists whose changes the server says it tells of.
+fn told_of(
+    session: &Session,
+    lane: Lane,
+) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let offers =
+        move |feature| session.server().of(lane).is_some_and(|said| said.offers(feature, "listChanged"));
+    CHANGING.into_iter().filter(move |(feature, ..)| offers(feature))
+}
+
 /// The filter for the lists that the server says it tells of; `None` if there are none.
 fn changing_lists(session: &Session, lane: Lane) -> Option<Payload> {
     let mut filter = RawObject::default();
-    for (feature, member, _) in CHANGING {
-        if session.server().of(lane).is_some_and(|said| said.offers(feature, "listChanged")) {
-            filter.set(member, RawValue::TRUE.to_owned());
-        }
+    for (_, member, _) in told_of(session, lane) {
+        filter.set(member, RawValue::TRUE.to_owned());
     }
     if filter.is_empty() {
         return None;

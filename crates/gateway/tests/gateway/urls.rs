@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use taskgate_gateway::{
-    Gateway, GatewayBuilder, Speak, TaskMode, ToolPolicy, UpstreamSpec, UpstreamState, UpstreamTasks,
+    Gateway, GatewayBuilder, Settings, Speak, TaskMode, ToolPolicy, UpstreamSpec, UpstreamState,
+    UpstreamTasks,
 };
 
 use crate::harness::{
@@ -265,6 +266,21 @@ async fn a_server_that_is_gone_is_named() {
     up(&near).await;
     assert_eq!(client.tool("do", json!([{"return": said("back")}])).await.text(), "back");
     assert_eq!(board.count("never"), 0);
+}
+
+/// A gateway that ends in good order leaves no session behind: the next one finds room in a server that has it for one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_with_its_gateway() {
+    let board = Board::new(Era::Both);
+    let one = Settings { max_sessions: 1, ..settings() };
+    let far = Gateway::builder().add(board.spec("board")).policy(ToolPolicy::never()).settings(one);
+    let far = Server::start(far.build().await.expect("gateway")).await;
+    let switch = Switch::start(far.addr).await;
+    let (first, _) = open(&switch, Speak::Session, UpstreamTasks::Never).await;
+    first.stop();
+    first.stopped().await;
+    let (_second, client) = open(&switch, Speak::Session, UpstreamTasks::Never).await;
+    assert_eq!(client.tool("do", json!([{"return": said("room")}])).await.text(), "room");
 }
 
 /// Lists that change while the subscription to them is cut off are looked at again.

@@ -10,18 +10,21 @@ use axum::routing::post;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use taskgate_client::transport::http::{Auth, Secret};
-use taskgate_gateway::{Gateway, HttpServer, ServerUrl};
+use taskgate_gateway::{Config, Gateway, HttpServer, ServerUrl};
+use tokio::sync::Notify;
 
 use crate::harness::{Modern, Server, http, logs, settings};
 
 #[derive(Clone, Default)]
-struct Strict(Arc<Mutex<Seen>>);
+struct Strict(Arc<Mutex<Seen>>, Arc<Notify>);
 
 #[derive(Default)]
 struct Seen {
     headers: Vec<String>,
     tools: Vec<Value>,
     calls: usize,
+    /// How many tokens were given out; only the last one is good. None is needed before the first.
+    tokens: usize,
 }
 
 impl Strict {
@@ -30,7 +33,8 @@ impl Strict {
         strict.offer(tools);
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let url = format!("http://{}/mcp", listener.local_addr().expect("bound"));
-        let router = Router::new().route("/mcp", post(answer)).with_state(strict.clone());
+        let router = Router::new().route("/mcp", post(answer)).route("/token", post(token));
+        let router = router.with_state(strict.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         (strict, HttpServer::new(ServerUrl::parse(&url).expect("a URL")))
     }
@@ -40,8 +44,25 @@ impl Strict {
     }
 }
 
+/// Gives out a token, and takes the one before it back.
+async fn token(State(strict): State<Strict>, form: String) -> Response {
+    assert_eq!(form.split('&').next(), Some("grant_type=client_credentials"));
+    let mut seen = strict.0.lock();
+    seen.tokens += 1;
+    let granted = json!({"access_token": format!("t{}", seen.tokens), "token_type": "Bearer"}).to_string();
+    ([(header::CONTENT_TYPE, "application/json")], granted).into_response()
+}
+
 async fn answer(State(strict): State<Strict>, headers: HeaderMap, body: String) -> Response {
     let request: Value = serde_json::from_str(&body).expect("JSON");
+    let tokens = strict.0.lock().tokens;
+    let good = format!("Bearer t{tokens}");
+    if tokens > 0 && headers.get(header::AUTHORIZATION).is_none_or(|said| *said != good) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    if request["params"]["name"] == "held" {
+        strict.1.notified().await;
+    }
     let mut seen = strict.0.lock();
     seen.headers.extend(headers.iter().map(|(name, value)| format!("{name}: {value:?}")));
     seen.headers.push(body);
@@ -122,4 +143,38 @@ async fn no_token_crosses_the_gateway() {
     assert!(!seen.contains("inbound"), "{seen}");
     let shown = seen.matches("authorization: \"Bearer outbound\"").count();
     assert_eq!(shown, seen.matches("\"jsonrpc\"").count(), "every request shows it");
+}
+
+/// A call may last longer than its token. What comes after it gets another one, and is made once.
+#[tokio::test]
+async fn a_token_that_is_taken_back_is_replaced_while_work_goes_on() {
+    let (strict, server) = Strict::start(json!([tool("held", json!({})), tool("quick", json!({}))])).await;
+    let url = server.url.as_url().clone();
+    let text = format!(
+        "[[upstream]]\nname = \"strict\"\nurl = \"{url}\"\n[upstream.oauth]\ntoken_url = \"{}\"\n\
+         client_id = \"me\"\nclient_secret = \"sesame\"\n",
+        url.join("/token").expect("a URL"),
+    );
+    let config = Config::parse(&text, "test").unwrap_or_else(|errors| panic!("{errors}"));
+    let spec = config.upstreams[0].spec(|| unreachable!("no demo"));
+    let near =
+        Server::start(Gateway::builder().add(spec).settings(settings()).build().await.expect("gateway"))
+            .await;
+    let client = Modern::without_tasks(&near);
+    let call = |name: &str| client.ask("tools/call", json!({"name": name, "arguments": {}}));
+    let held = async {
+        let answer = call("held").await;
+        answer.text().to_owned()
+    };
+    let others = async {
+        assert_eq!(call("quick").await.text(), "called");
+        strict.0.lock().tokens += 1;
+        assert_eq!(call("quick").await.text(), "called");
+        strict.1.notify_one();
+    };
+    let (held, ()) = tokio::join!(held, others);
+    assert_eq!(held, "called");
+    let seen = strict.0.lock();
+    assert_eq!((seen.calls, seen.tokens), (3, 3), "one token was fetched, one taken back, one fetched");
+    assert!(!seen.headers.iter().any(|line| line.contains("sesame")));
 }

@@ -13,6 +13,7 @@ use taskgate_wire::{Id, Malformed, Message, method};
 use super::failure::{FailureKind, RequestFailure, root_of};
 use super::headers::{self, LAST_EVENT_ID, SESSION_ID};
 use super::line::{Line, Repeat};
+use crate::transport::number;
 
 /// The longest error body that is looked at.
 const ERROR_BODY: usize = 256 << 10;
@@ -78,7 +79,7 @@ impl Asked {
                 };
                 let mut answered = false;
                 for message in messages(&body) {
-                    answered |= self.take(line, message, session.as_ref()).await?;
+                    answered |= self.take(line, message, session.as_ref(), true).await?;
                 }
                 if answered { Ok(()) } else { Err(unanswered(line)) }
             }
@@ -95,13 +96,15 @@ impl Asked {
         }
     }
 
-    /// Passes on one message; whether it was the answer. That is whatever answers anything: on the stream of a request nothing
-    /// else is answered, and some servers leave the id out of an error.
+    /// Passes on one message; whether it was the answer. An error without an id is one: here nothing else can be meant.
+    ///
+    /// `is_ours` says whether all that arrives is known to belong to this request.
     async fn take(
         &self,
         line: &Line,
         message: Result<Message, Malformed>,
         session: Option<&HeaderValue>,
+        is_ours: bool,
     ) -> Result<bool, RequestFailure> {
         let message = match message {
             Ok(message) => message,
@@ -115,7 +118,13 @@ impl Asked {
                 return Ok(false);
             }
         };
+        let answers =
+            |id: &Id| number(id.as_str()).is_some_and(|said| Some(said) == number(self.id.as_str()));
         let (message, is_answer) = match message {
+            Message::Response { id, .. } | Message::Error { id: Some(id), .. } if !answers(&id) => {
+                tracing::debug!(%id, "skipped an answer to another request");
+                return Ok(false);
+            }
             Message::Response { result, .. } => {
                 let result = self.learn(line, result, session);
                 (Message::Response { id: self.id.clone(), result }, true)
@@ -123,7 +132,7 @@ impl Asked {
             Message::Error { error, .. } => (Message::Error { id: Some(self.id.clone()), error }, true),
             other => (other, false),
         };
-        line.arrived(message, Some(&self.id)).await;
+        line.arrived(message, Some(&self.id).filter(|_| is_ours)).await;
         Ok(is_answer)
     }
 
@@ -175,6 +184,9 @@ impl Asked {
         session: Option<HeaderValue>,
     ) -> Result<(), RequestFailure> {
         let mut reader = SseReader::new(line.server.message_limit);
+        // There are servers, the reference server among them, that give out more than the rest of this stream. What then comes
+        // may be anybody's, and is put to nobody by the stream it came by.
+        let mut is_resumed = false;
         loop {
             let why = loop {
                 let chunk = match response.chunk().await {
@@ -196,7 +208,7 @@ impl Asked {
                     };
                     let mut answered = false;
                     for message in messages(data.as_bytes()) {
-                        answered |= self.take(line, message, session.as_ref()).await?;
+                        answered |= self.take(line, message, session.as_ref(), !is_resumed).await?;
                     }
                     if answered {
                         return Ok(());
@@ -209,6 +221,7 @@ impl Asked {
                 return Err(RequestFailure::interrupted(&line.name(), &why));
             };
             response = resume(line, after, reader.retry(), &why).await?;
+            is_resumed = true;
         }
     }
 }

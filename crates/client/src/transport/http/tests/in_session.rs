@@ -81,6 +81,35 @@ async fn a_stream_that_breaks_is_asked_for_the_rest() {
     assert_eq!(outcome(calling).await, Ok(json!({"ok": true})));
 }
 
+/// Servers that give out everything after an event, whosever it is, are about: the reference server is one.
+#[tokio::test]
+async fn what_a_resumed_stream_brings_for_others_reaches_nobody() {
+    let script = Script::start().await;
+    let session = script.legacy(&script.server()).await;
+    let of = |owner: &str| {
+        let options = CallOptions { owner: Some(owner.to_owned()), ..CallOptions::default() };
+        session.call(LEGACY, "tools/call", Some(json(&json!({"name": owner})).as_raw()), options)
+    };
+    let mut mine = of("mine");
+    let mut first = script.expect("tools/call").await;
+    let _theirs = of("theirs");
+    let held = script.expect("tools/call").await;
+    first.stream().await;
+    first.send("id: e1\nretry: 0\ndata: \n\n").await;
+    let id = first.id();
+    drop(first);
+    let mut again = script.next().await;
+    again.stream().await;
+    again.event(&json!({"jsonrpc": "2.0", "id": held.id(), "result": {"secret": true}})).await;
+    again.event(&json!({"jsonrpc": "2.0", "id": 9, "method": "roots/list"})).await;
+    let refused = script.next().await;
+    assert!(refused.body["error"]["message"].as_str().is_some_and(|why| why.contains("which caller")));
+    refused.status("202 Accepted").await;
+    again.event(&json!({"jsonrpc": "2.0", "id": id, "result": {"own": true}})).await;
+    let CallEvent::Done(Ok(result)) = soon(mine.next()).await else { panic!("no answer") };
+    assert_eq!(result.as_str(), r#"{"own":true}"#);
+}
+
 /// Case 29: what was in flight is not known, what is made on the old session was not looked at, and neither is sent again.
 #[tokio::test]
 async fn a_lost_session_is_told_and_nothing_is_sent_twice() {
