@@ -22,7 +22,7 @@ use crate::upstream::ending::failed_with;
 /// What finds a job, if that is known.
 type Job = Option<Map<String, Value>>;
 
-/// How long what came of a start is remembered after the run that wanted it has gone: whoever stops its work will ask.
+/// How long what came of a start is remembered that could not be put down: whoever stops its work will ask.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// How often a cancel is sent in a row before somebody else has to see to it.
 const CANCELS: u32 = 5;
@@ -164,8 +164,10 @@ impl Inner {
             }
             Err(failure) => Came::Failed(failure),
         };
+        let is_known = matches!(came, Came::Started { is_put_down: true, .. });
         tell.send_replace(Some(came));
-        if wished.try_recv() == Err(oneshot::error::TryRecvError::Closed) {
+        // What is put down is found there by whoever stops the work, and anything else only here.
+        if !is_known {
             tokio::time::sleep(REMEMBERED).await;
         }
         self.starts.forget(&call.key);
