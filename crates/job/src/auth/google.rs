@@ -1,4 +1,6 @@
 //! Tokens of Google Cloud: of a service account's key, or of the machine itself.
+//!
+//! The statement is signed with what TLS signs with. A crate for such statements would bring a second RSA along.
 
 use std::time::{Duration, UNIX_EPOCH};
 

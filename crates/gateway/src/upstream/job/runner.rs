@@ -22,10 +22,8 @@ use crate::upstream::{Request, ToolSchema};
 /// What finds a job, if that is known.
 type Job = Option<Map<String, Value>>;
 
-/// How long what came of a start is remembered after the run that wanted it has gone: whoever stops its work will ask.
+/// How long what came of a start is remembered that could not be put down: whoever stops its work will ask.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// How long whoever stops work waits for its start, before it is tried again.
-const START_UNDER_WAY: Duration = Duration::from_secs(30);
 /// How often a cancel is sent in a row before somebody else has to see to it.
 const CANCELS: u32 = 5;
 /// The pause after the first of them that failed.
@@ -171,8 +169,10 @@ impl Inner {
             }
             Err(failure) => Came::Failed(failure),
         };
+        let is_known = matches!(came, Came::Started { is_put_down: true, .. });
         tell.send_replace(Some(came));
-        if wished.try_recv() == Err(oneshot::error::TryRecvError::Closed) {
+        // What is put down is found there by whoever stops the work, and anything else only here.
+        if !is_known {
             tokio::time::sleep(REMEMBERED).await;
         }
         self.starts.forget(&call.key);
@@ -268,11 +268,11 @@ impl Inner {
     /// The job of a call whose start was not seen to its end; `None` if there is none, or nobody can know.
     async fn of_broken_start(&self, call: &Call) -> Result<Job, NotStopped> {
         if let Some(coming) = self.starts.find(&call.key) {
-            match tokio::time::timeout(START_UNDER_WAY, coming.came()).await {
-                Ok(Some(Came::Started { job, .. })) => return Ok(Some(job)),
-                Ok(Some(Came::Failed(failure))) if failure.did_nothing() => return Ok(None),
-                Ok(_) => {}
-                Err(_) => return Err(NotStopped("the job is still being started".to_owned())),
+            // Nobody wants it any more, so it is one request and no more.
+            match coming.came().await {
+                Some(Came::Started { job, .. }) => return Ok(Some(job)),
+                Some(Came::Failed(failure)) if failure.did_nothing() => return Ok(None),
+                _ => {}
             }
         }
         if !self.api.declaration().start.is_idempotent {
