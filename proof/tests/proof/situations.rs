@@ -6,8 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use taskgate_proof::http::Http;
 use taskgate_proof::modern::Modern;
 use taskgate_proof::program::Program;
+use taskgate_proof::session::Session;
 use taskgate_proof::{programs, wait};
 
 /// An example, served with a store of its own.
@@ -27,11 +29,15 @@ impl Situation {
     }
 
     fn serve(&self) -> (Program, SocketAddr) {
+        Program::serve(self.command())
+    }
+
+    fn command(&self) -> Command {
         let file = programs::repository().join("examples/situations").join(self.config);
         let mut command = Command::new(programs::taskgate());
         command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(file);
         command.arg("--store").arg(self.path().join("tasks.db"));
-        Program::serve(command)
+        command
     }
 }
 
@@ -205,4 +211,91 @@ fn a_research_asks_back() {
     let report = told["result"]["content"][0]["text"].as_str().expect("a report");
     assert!(report.contains("From nodes:") && report.to_lowercase().contains("store"), "{report}");
     gateway.terminate_by("INT");
+}
+
+/// Enterprise automation: a release starts, taskgate dies, the task asks for the approval, and the pipeline goes on with it. It
+/// has been started once, and a release that is cancelled is stopped there.
+#[test]
+fn a_release_goes_through_a_pipeline() {
+    let folder = tempfile::Builder::new().prefix("taskgate-situation-").tempdir().expect("a folder");
+    let examples = programs::repository().join("examples/situations");
+    let mut pipeline = Command::new("python3");
+    pipeline.arg(examples.join("pipeline.py")).args(["0", "0.1"]);
+    let (_pipeline, api) = Program::serve(pipeline);
+    let config = fs::read_to_string(examples.join("enterprise-automation.toml")).expect("the example");
+    let file = folder.path().join("taskgate.toml");
+    fs::write(&file, config.replace("127.0.0.1:8700", &api.to_string())).expect("written");
+    let serve = || {
+        let mut command = Command::new(programs::taskgate());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(&file);
+        Program::serve(command)
+    };
+    let (gateway, address) = serve();
+    let mut client = Modern::new(address);
+    let task = client.create("release", json!({ "service": "shop", "version": "2.4.1" })).expect("a handle");
+    gateway.kill();
+    let (gateway, address) = serve();
+    let mut client = Modern::new(address);
+    let seen = client.until(&task, "input_required");
+    let (key, question) =
+        seen["inputRequests"].as_object().and_then(|open| open.iter().next()).expect("a question");
+    assert_eq!(question["params"]["message"], "May shop 2.4.1 go to production?", "{seen}");
+    let answers = json!({ key: { "action": "accept", "content": { "approved": true, "by": "Ada" } } });
+    client
+        .call("tasks/update", json!({ "taskId": task, "inputResponses": answers }))
+        .expect("an acknowledgement");
+    let told = client.until(&task, "completed");
+    let released = json!({ "service": "shop", "version": "2.4.1", "approvedBy": "Ada" });
+    assert_eq!(told["result"]["structuredContent"], released, "{told}");
+
+    let stopped =
+        client.create("release", json!({ "service": "shop", "version": "2.4.2" })).expect("a handle");
+    client.until(&stopped, "input_required");
+    client.call("tasks/cancel", json!({ "taskId": stopped })).expect("an acknowledgement");
+    let state = |number: u32| {
+        let seen = Http::new(api).get(&format!("/releases/{number}")).expect("an answer");
+        let seen: Value = serde_json::from_str(&seen.body).expect("JSON");
+        seen["state"].as_str().map(str::to_owned)
+    };
+    wait::until("the stop", || (state(2).as_deref() == Some("STOPPED")).then_some(()));
+    assert_eq!((state(1).as_deref(), state(3)), (Some("RELEASED"), None));
+    gateway.terminate();
+}
+
+/// Agent to agent: the task of the one is a task of the other, the other's question is the one's, and neither end of a process
+/// has the work done twice.
+#[test]
+fn one_agent_works_for_another() {
+    let folder = tempfile::Builder::new().prefix("taskgate-situation-").tempdir().expect("a folder");
+    let (other, far) = program(folder.path());
+    let situation = Situation::of("agent-to-agent.toml");
+    let serve = || {
+        let mut command = situation.command();
+        command.env("OTHER_AGENT", format!("http://{far}/mcp"));
+        Program::serve(command)
+    };
+    let (gateway, address) = serve();
+    let mut client = Modern::new(address);
+    let pages = programs::repository().join("docs");
+    let asked = json!({ "question": "Where are tasks kept when the store is a database?", "folder": pages });
+    let task = client.create("research", asked).expect("a handle");
+    client.until(&task, "input_required");
+    gateway.kill();
+    let (gateway, address) = serve();
+    let mut client = Modern::new(address);
+    let seen = client.until(&task, "input_required");
+    let (key, _) = seen["inputRequests"].as_object().and_then(|open| open.iter().next()).expect("a question");
+    let answers = json!({ key: { "action": "accept", "content": { "page": "nodes" } } });
+    client
+        .call("tasks/update", json!({ "taskId": task, "inputResponses": answers }))
+        .expect("an acknowledgement");
+    let told = client.until(&task, "completed");
+    assert!(
+        told["result"]["content"][0]["text"].as_str().is_some_and(|text| text.contains("From nodes:")),
+        "{told}"
+    );
+    let listed = Session::open(far).call("tasks/list", &json!({}));
+    assert_eq!(listed.expect("an answer")["tasks"].as_array().map(Vec::len), Some(1), "one task there");
+    gateway.terminate();
+    other.terminate_by("INT");
 }
