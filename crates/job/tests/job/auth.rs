@@ -125,3 +125,31 @@ async fn no_token_means_nothing_was_sent() {
         "grant_type=client_credentials&client_id=me&client_secret=geheim"
     );
 }
+
+/// A token is not used in the last part of its time.
+#[tokio::test]
+async fn a_token_is_asked_for_anew_before_its_end() {
+    let (server, base) = Server::start().await;
+    let (_kept, secret) = file("geheim");
+    // Its time, how long it is kept, and whether it is asked for anew then.
+    for (expires_in, after, is_anew) in
+        [(3600, 3560, false), (3600, 3575, true), (40, 15, false), (40, 25, true)]
+    {
+        let url = format!("{base}/token").parse().expect("a URL");
+        let api = api(&base, Auth::OAuth(OAuth::new(url, "me".to_owned(), secret.clone())));
+        let token =
+            json!({"access_token": "x", "token_type": "Bearer", "expires_in": expires_in}).to_string();
+        server.will(200, token.clone()).await;
+        server.will(200, STARTED).await;
+        api.start(&call(json!({}))).await.expect("started");
+        tokio::time::pause();
+        tokio::time::advance(std::time::Duration::from_secs(after)).await;
+        tokio::time::resume();
+        if is_anew {
+            server.will(200, token).await;
+        }
+        server.will(200, STARTED).await;
+        api.start(&call(json!({}))).await.expect("started");
+        assert_eq!(server.heard().await.len(), if is_anew { 4 } else { 3 }, "{expires_in} {after}");
+    }
+}

@@ -6,6 +6,7 @@ mod auth;
 mod aws;
 mod google;
 mod templates;
+mod tls;
 
 use std::time::Duration;
 

@@ -20,6 +20,7 @@ const MOST_QUESTIONS: usize = 1024;
 #[derive(Default)]
 pub struct Ask {
     known: HashSet<String>,
+    asked: usize,
     out: Vec<(String, oneshot::Receiver<Answered>)>,
     /// Answers that the API has not taken yet, by the keys of their questions.
     pub undelivered: Vec<(String, Value)>,
@@ -45,18 +46,26 @@ impl Ask {
             tracing::debug!(%error, "a question could not be taken back");
         }
         let Some(asked) = asked.filter(|asked| !self.known.contains(&asked.key)) else { return Ok(()) };
-        if self.known.len() >= MOST_QUESTIONS {
+        if self.asked >= MOST_QUESTIONS {
             return Err("The job does not stop asking for input".to_owned());
         }
         let question = question(asked)?;
         whom.allows(&question.method, question.params.as_ref(), report)?;
         self.known.insert(asked.key.clone());
+        self.asked += 1;
         match report.ask(vec![question]).await {
             Ok(answers) => self.out.extend(answers.into_iter().map(|answer| (asked.key.clone(), answer))),
             // The task has ended meanwhile, and this run with it.
             Err(error) => tracing::debug!(%error, "a question came too late"),
         }
         Ok(())
+    }
+
+    /// The API will not have an answer. If it is one that somebody gave, and the question stays, it is asked again.
+    pub fn refused(&mut self, key: &str, answer: &Value) {
+        if answer["action"] == "accept" {
+            self.known.remove(key);
+        }
     }
 
     /// Resolves when a question has been answered; never, if none is out. Nothing is lost if it is dropped before.

@@ -233,7 +233,7 @@ impl<'a> Following<'a> {
         }
     }
 
-    /// Hands over the answers that were given. One that the API will not have is not sent again.
+    /// Hands over the answers that were given.
     async fn deliver(&mut self) {
         for (key, answer) in std::mem::take(&mut self.ask.undelivered) {
             match self.inner.api.answer(&self.call, &self.job, &key, &answer).await {
@@ -242,7 +242,10 @@ impl<'a> Following<'a> {
                     self.trouble(&failure);
                     self.ask.undelivered.push((key, answer));
                 }
-                Err(failure) => tracing::warn!(%failure, "a job's API refused an answer"),
+                Err(failure) => {
+                    tracing::warn!(%failure, "a job's API refused an answer");
+                    self.ask.refused(&key, &answer);
+                }
             }
         }
     }

@@ -104,3 +104,33 @@ async fn a_question_to_nobody_ends_the_job() {
     api.until("the job is cancelled", |forge| forge.only()?.is_cancelled.then_some(())).await;
     api.is_content();
 }
+
+/// An answer that the API will not have is not the last word: the question is asked again, under another key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_answer_is_asked_for_again() {
+    let api = forge().await;
+    let server = serve(&written(&api.base, ""), TaskMode::Always).await;
+    let modern = Modern::new(&server);
+    let id = task(&modern, "x").await;
+    api.until("a job", |forge| forge.only().is_some().then_some(())).await;
+    api.with(|forge| forge.shows(asks("q")));
+    modern.until(&id, "input_required").await;
+    api.twist("answer", Twist::Refuse(422, "no such name"));
+    modern.update(&id, json!({"q": accept("a")})).await.result();
+    api.heard_times("answer", 1).await;
+    let task = modern.until(&id, "input_required").await;
+    assert_eq!(task["inputRequests"], json!({ "q~2": asked() }));
+    modern.update(&id, json!({"q~2": accept("b")})).await.result();
+    let taken = api.until("an answer", |forge| forge.only()?.answers.pop()).await;
+    assert_eq!(taken, ("q".to_owned(), accept("b")));
+    // Who declines is not asked again.
+    api.with(|forge| forge.shows(asks("r")));
+    modern.until(&id, "input_required").await;
+    api.twist("answer", Twist::Refuse(422, "no"));
+    modern.update(&id, json!({"r": {"action": "decline"}})).await.result();
+    modern.until(&id, "working").await;
+    api.with(|forge| forge.ends(json!("y")));
+    modern.until(&id, "completed").await;
+    assert_eq!(api.heard("answer").len(), 3);
+    api.is_content();
+}
