@@ -6,6 +6,7 @@ mod demo;
 mod exit_code;
 mod logging;
 mod reload;
+mod say;
 mod shutdown;
 mod store;
 

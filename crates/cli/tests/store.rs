@@ -203,3 +203,25 @@ fn an_export_that_cannot_be_written_leaves_nothing() {
         said(&taskgate(&["export", "--store", text(&store), text(&nowhere)]), 1).contains("cannot export")
     );
 }
+
+/// Whoever reads what is printed may go away before its end, as `head` does.
+#[test]
+fn nobody_has_to_read_what_is_printed() {
+    let place = Place::new();
+    let store = place.store();
+    let config = place.file("taskgate.toml", b"[[upstream]]\nname = \"demo\"\ndemo = true\n");
+    for (words, file) in [
+        (&["store", "check", "--store"][..], &store),
+        (&["check"], &config),
+        (&["check", "--print"], &config),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_taskgate"));
+        command.args(words).arg(file).env_remove("TASKGATE_STORE").stderr(Stdio::piped());
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output =
+            command.stdout(writer).spawn().and_then(|child| child.wait_with_output()).expect("it runs");
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && complaints.is_empty(), "{words:?}: {complaints}");
+    }
+}

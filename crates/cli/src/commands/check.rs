@@ -4,6 +4,7 @@ use taskgate_gateway::{Config, StorePlace, TaskMode, UpstreamConfig, UpstreamSer
 
 use crate::args::Check;
 use crate::exit_code::{ExitCode, Failure};
+use crate::say::say;
 use crate::store;
 
 /// Prints a summary, or the whole configuration, or fails with every problem.
@@ -14,12 +15,10 @@ pub fn run(check: &Check) -> Result<(), Failure> {
     config.store = check.store.clone().or(config.store);
     super::serve::has_place_for_commands(&config, config.store.as_ref().unwrap_or(&ELSEWHERE))?;
     if check.print {
-        print!("{}", config.to_toml());
+        say(config.to_toml())
     } else {
-        println!("{}: valid", check.file.display());
-        print!("{}", summary(&config));
+        say(format_args!("{}: valid\n{}", check.file.display(), summary(&config)))
     }
-    Ok(())
 }
 
 /// The default is a file, wherever it is.

@@ -3,6 +3,7 @@
 use taskgate_gateway::{Findings, Kept, SqliteStore, Store, StorePlace};
 
 use crate::exit_code::{ExitCode, Failure};
+use crate::say::say;
 use crate::store as places;
 
 /// How many tasks are looked at together.
@@ -16,12 +17,9 @@ pub async fn run(place: &StorePlace) -> Result<(), Failure> {
     };
     let shown = places::shown(place);
     if findings.wrong.is_empty() {
-        println!("{shown}: {} tasks, all is well", findings.tasks);
-        return Ok(());
+        return say(format_args!("{shown}: {} tasks, all is well\n", findings.tasks));
     }
-    for line in &findings.wrong {
-        println!("{line}");
-    }
+    say(findings.wrong.iter().map(|line| format!("{line}\n")).collect::<String>())?;
     let count = findings.wrong.len();
     Err(Failure::new(
         ExitCode::Unsound,

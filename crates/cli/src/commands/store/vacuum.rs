@@ -3,6 +3,7 @@
 use taskgate_gateway::{SqliteStore, StorePlace, Vacuumed};
 
 use crate::exit_code::{ExitCode, Failure};
+use crate::say::say;
 use crate::store;
 
 /// Makes the file as short as it can be, and says how much that was.
@@ -13,6 +14,6 @@ pub fn run(place: &StorePlace) -> Result<(), Failure> {
     };
     let Vacuumed { before, after } = SqliteStore::vacuum(&options).map_err(store::unavailable)?;
     let freed = before.saturating_sub(after);
-    println!("{}: {before} bytes before, {after} now, {freed} given back", store::shown(place));
-    Ok(())
+    let shown = store::shown(place);
+    say(format_args!("{shown}: {before} bytes before, {after} now, {freed} given back\n"))
 }
