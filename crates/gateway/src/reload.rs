@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::RwLockUpgradableReadGuard;
 use taskgate_engine::Runner;
 use tokio::sync::broadcast;
 
@@ -128,12 +129,17 @@ impl Gateway {
     pub fn reload(&self, specs: Vec<UpstreamSpec>) -> Result<Reloaded, BuildError> {
         let (common, engine) = (&self.0.common, &self.0.engine);
         let specs = common.complete(specs)?;
-        // First of all, since it may fail.
-        let owns: Vec<Option<Arc<dyn Runner>>> =
-            specs.iter().map(|spec| common.own_runner(spec)).collect::<Result<_, _>>()?;
         let mut reloaded = Reloaded::default();
-        // Held throughout, so that one reload follows the other.
-        let mut kept = self.0.upstreams.write();
+        // Held throughout, so that one reload follows the other; calls look at the upstreams meanwhile.
+        let kept = self.0.upstreams.upgradable_read();
+        let is_kept = |spec: &UpstreamSpec| {
+            kept.named(&spec.name).is_some_and(|upstream| upstream.spec().is_same(spec))
+        };
+        // Before anything is changed, since it may fail. What stays as it is keeps what it has.
+        let owns: Vec<Option<Arc<dyn Runner>>> = specs
+            .iter()
+            .map(|spec| if is_kept(spec) { Ok(None) } else { common.own_runner(spec) })
+            .collect::<Result<_, _>>()?;
         let mut all = Vec::with_capacity(specs.len());
         let mut told: Vec<Arc<Upstream>> = Vec::new();
         for (spec, own) in specs.into_iter().zip(owns) {
@@ -160,8 +166,7 @@ impl Gateway {
                 told.push(upstream.clone());
             }
         }
-        *kept = Upstreams::new(all);
-        drop(kept);
+        *RwLockUpgradableReadGuard::upgrade(kept) = Upstreams::new(all);
         // Those that are new say so themselves, as soon as they have something to list.
         told.iter().for_each(|upstream| upstream.tell_of_lists());
         Ok(reloaded)

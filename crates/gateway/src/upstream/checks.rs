@@ -10,6 +10,7 @@ use taskgate_task::{Outcome, Payload};
 use taskgate_wire::{ListKind, RawObject};
 
 use super::ending::{cut, refused};
+use super::schema::invalid_arguments;
 use super::{ToolSchema, Upstream};
 use crate::policy::{CheckOutput, UpstreamKind};
 
@@ -59,7 +60,7 @@ impl Upstream {
         let catalog = self.catalog(ListKind::Tools);
         let Some(known) = catalog.find(tool) else { return Ok(()) };
         let Some(input) = &known.schemas.of(&known.definition).input else { return Ok(()) };
-        input.check(arguments).map_err(|why| format!("Invalid arguments for {tool}: {why}"))
+        input.check(arguments).map_err(|why| invalid_arguments(tool, &why))
     }
 
     /// The end of a call of this tool, if its result is as the tool's definition says or nobody asks; else what is put in its

@@ -84,9 +84,10 @@ impl Runner for McpRunner {
             let params = if request.is_checked { Params::parse(request.params.as_ref()).ok() } else { None };
             let checked = params.as_ref().and_then(|params| params.tool().ok());
             // What has begun was taken when it did. The upstream is not kept: it may be gone before its last call is.
-            if let (Some(tool), Some(params), Some(upstream)) = (&checked, &params, upstream.upgrade())
+            if let (Some(tool), Some(params)) = (&checked, &params)
                 && mark.is_none()
                 && work.round.is_none()
+                && let Some(upstream) = upstream.upgrade()
                 && let Err(why) = upstream.check_arguments(tool, params.arguments())
             {
                 return refused(&why);
@@ -152,9 +153,9 @@ impl Runner for McpRunner {
                 }
                 (Err(error), _) => failed(error.to_payload(), error.message),
             };
-            match (checked, upstream.upgrade()) {
-                (Some(tool), Some(upstream)) => upstream.check_output(&tool, ending),
-                _ => ending,
+            match checked.and_then(|tool| Some((tool, upstream.upgrade()?))) {
+                Some((tool, upstream)) => upstream.check_output(&tool, ending),
+                None => ending,
             }
         })
     }

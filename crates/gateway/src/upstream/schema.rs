@@ -81,6 +81,11 @@ impl ToolSchema {
     }
 }
 
+/// What whoever has sent them is told of arguments that a tool does not take.
+pub fn invalid_arguments(tool: &str, why: &str) -> String {
+    format!("Invalid arguments for {tool}: {why}")
+}
+
 impl PartialEq for ToolSchema {
     fn eq(&self, other: &ToolSchema) -> bool {
         self.written == other.written

@@ -54,8 +54,11 @@ pub fn with_idempotency_key(
     name: &str,
     params: Option<Payload>,
 ) -> Result<Option<Payload>, RpcError> {
+    if name != method::TOOLS_CALL {
+        return Ok(params);
+    }
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
-    let Some(value) = values.next().filter(|_| name == method::TOOLS_CALL) else { return Ok(params) };
+    let Some(value) = values.next() else { return Ok(params) };
     if values.next().is_some() {
         return Err(mismatch("Idempotency-Key has several values".to_owned()));
     }

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::ToolSchema;
+use super::schema::invalid_arguments;
 pub use pattern::{NoPattern, Pattern};
 
 pub use runner::CommandRunner;
@@ -116,7 +117,7 @@ impl CommandTool {
             let arguments = serde_json::from_str(arguments).map_err(|error| error.to_string())?;
             words::fill(&self.line, &arguments).map_err(|unfit| unfit.to_string())
         };
-        filled().map_err(|why| format!("Invalid arguments for {}: {why}", self.tool))
+        filled().map_err(|why| invalid_arguments(&self.tool, &why))
     }
 }
 

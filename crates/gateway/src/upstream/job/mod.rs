@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use taskgate_job::Declaration;
 
 use super::ToolSchema;
+use super::schema::invalid_arguments;
 
 pub use callbacks::{Callbacks, PATH as CALLBACKS};
 pub use runner::JobRunner;
@@ -45,5 +46,5 @@ impl JobTool {
 }
 
 fn accept(tool: &str, schema: &ToolSchema, arguments: &str) -> Result<(), String> {
-    schema.check(arguments).map_err(|why| format!("Invalid arguments for {tool}: {why}"))
+    schema.check(arguments).map_err(|why| invalid_arguments(tool, &why))
 }
