@@ -11,7 +11,7 @@ use taskgate_task::Payload;
 use crate::dialect::Dialect;
 use crate::jsonrpc::ErrorCode;
 use crate::meta::TASKS_EXTENSION;
-use crate::raw::RawObject;
+use crate::raw::{RawObject, read_object};
 use crate::translate::code_of;
 
 /// Longer ids are no ids but mistakes: they are kept and sent with every request.
@@ -91,15 +91,26 @@ pub fn needs_tasks(error: &Payload) -> bool {
 
 /// The id and the first state of the task that a call was answered with; `None` if the answer is no handle.
 pub fn created(dialect: Dialect, result: &Payload) -> Option<Result<(String, HostedTask), NoTaskId>> {
-    let object = RawObject::parse(result.as_str()).ok()?;
+    /// What tells a handle from a result: all that is read of the answers of most calls.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Signs<'a> {
+        #[serde(borrow, default)]
+        result_type: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        content: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        task: Option<&'a RawValue>,
+    }
+    let signs: Signs = read_object(result.as_raw()).ok()?;
     let task = match dialect {
         Dialect::D2026_07_28 => {
-            object.get("resultType").filter(|kind| kind.get() == "\"task\"")?;
+            signs.result_type.filter(|kind| kind.get() == "\"task\"")?;
             result.clone()
         }
         // A tool's result always has content and may well have a member of that name.
-        Dialect::D2025_11_25 => match object.get("content") {
-            None => Payload::from_raw(object.get("task").filter(|task| task.get().starts_with('{'))?),
+        Dialect::D2025_11_25 => match signs.content {
+            None => Payload::from_raw(signs.task.filter(|task| task.get().starts_with('{'))?),
             Some(_) => return None,
         },
     };

@@ -61,7 +61,7 @@ impl Gateway {
         if let Some(key) = self.idempotency_key(caller, request, target, &shape).map_err(rpc)? {
             let launch =
                 || self.launch_of(caller, request, target, own, None, true).map_err(|error| Err(rpc(error)));
-            return self.call_once(&inline, caller, target, shape, key, launch).await;
+            return Box::pin(self.call_once(&inline, caller, target, shape, key, launch)).await;
         }
         let running = match self.begin(&mut inline, caller, request, target, answers, own).await {
             Ok(running) => running,

@@ -168,11 +168,11 @@ impl Gateway {
             Call::Initialize => self.initialize(session, request).await,
             Call::Ping => Ok(empty()),
             Call::ListTools => Box::pin(self.list(ListKind::Tools, caller, request, out)).await,
-            Call::CallTool(call) => self.call_tool(caller, request, call, out).await,
+            Call::CallTool(call) => Box::pin(self.call_tool(caller, request, call, out)).await,
             Call::GetTask(id) => self.get_task(caller, id).await,
-            Call::TaskResult(id) => self.task_result(session, caller, id, out).await,
-            Call::ListTasks(after) => self.list_tasks(caller, after).await,
-            Call::CancelTask(id) => self.cancel_task(caller, id).await,
+            Call::TaskResult(id) => Box::pin(self.task_result(session, caller, id, out)).await,
+            Call::ListTasks(after) => Box::pin(self.list_tasks(caller, after)).await,
+            Call::CancelTask(id) => Box::pin(self.cancel_task(caller, id)).await,
             Call::Relay => Box::pin(self.relay(caller, request, out)).await,
         }
     }

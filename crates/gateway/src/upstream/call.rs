@@ -227,7 +227,8 @@ async fn attempt(
                 Ok(()) => {
                     let line = line.clone();
                     let start = Start { line, handle, first: Some(first), token: Some(token), heard };
-                    return follow(start, report).await.map_err(NotDone::Forgotten);
+                    // Boxed: most calls make no task, and each would be as large as the following of one.
+                    return Box::pin(follow(start, report)).await.map_err(NotDone::Forgotten);
                 }
                 Err(error) => failed_with(&format!("The handle of the server's task was not kept: {error}")),
             }

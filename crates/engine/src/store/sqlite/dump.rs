@@ -38,7 +38,7 @@ fn dump_now(db: &Connection, after: Option<i64>, limit: usize) -> Result<Vec<Kep
 
 /// Reads a row of `task_dump.sql` and what belongs to it.
 pub(super) fn task(db: &Connection, row: &Row<'_>) -> Result<KeptTask, StoreError> {
-    let cell = |index, name| Cell { row, index, table: "task", name };
+    let cell = |index, name| Cell::of(row, index, "task", name);
     let (mut task, blobs) = (row::task(row, Bodies::Read)?, row::blobs(row)?);
     blobs.fill(db, &mut task)?;
     let work = match blobs.work {
@@ -60,7 +60,7 @@ pub(super) fn task(db: &Connection, row: &Row<'_>) -> Result<KeptTask, StoreErro
 fn secrets(db: &Connection) -> Result<Vec<Kept>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/secret_list.sql")).map_err(failed)?;
     collect(statement.query([]), |row| {
-        let cell = |index, name| Cell { row, index, table: "secret", name };
+        let cell = |index, name| Cell::of(row, index, "secret", name);
         Ok(Kept::Secret(KeptSecret { name: cell(0, "name").string()?, value: cell(1, "value").array()? }))
     })
 }
