@@ -15,6 +15,7 @@
 //! ```
 
 mod builder;
+mod client_task;
 mod config;
 mod gateway;
 mod outlet;

@@ -49,6 +49,8 @@ pub struct Session {
     subscribed: Mutex<HashMap<String, Interest>>,
     log_level: Mutex<Option<LogLevel>>,
     streams_changed: Notify,
+    /// Rings when the client says something of a task that it hosts.
+    hosted_changed: Notify,
     ended: watch::Sender<bool>,
     last_used: Mutex<Instant>,
 }
@@ -111,6 +113,7 @@ impl Session {
             subscribed: Mutex::default(),
             log_level: Mutex::default(),
             streams_changed: Notify::new(),
+            hosted_changed: Notify::new(),
             ended: watch::Sender::new(false),
             last_used: Mutex::new(Instant::now()),
         }
@@ -336,6 +339,16 @@ impl Session {
     /// Resolves when a stream opens or a client learns something. Enable it before looking.
     pub fn streams_changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.streams_changed.notified()
+    }
+
+    /// The client says that a task it hosts has changed. Which one is not looked at: whoever follows one asks.
+    pub fn hosted_changed(&self) {
+        self.hosted_changed.notify_waiters();
+    }
+
+    /// Resolves when it does. Enable it before looking.
+    pub fn hosted_change(&self) -> tokio::sync::futures::Notified<'_> {
+        self.hosted_changed.notified()
     }
 
     /// Ends the session: its streams close, its requests of ours get no answer, its couriers stop.

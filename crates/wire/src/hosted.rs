@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use taskgate_task::Payload;
+use serde_json::value::{RawValue, to_raw_value};
+use taskgate_task::{InvalidPayload, Payload};
 
 use crate::dialect::Dialect;
 use crate::jsonrpc::ErrorCode;
 use crate::meta::TASKS_EXTENSION;
+use crate::method;
 use crate::raw::{RawObject, read_object};
 use crate::translate::code_of;
 
@@ -60,10 +61,35 @@ pub struct NoTaskId;
 
 /// Whether a server with these capabilities hosts tasks for tool calls.
 pub fn hosts(dialect: Dialect, capabilities: &RawValue) -> bool {
-    let path: &[&str] = match dialect {
-        Dialect::D2025_11_25 => &["tasks", "requests", "tools", "call"],
-        Dialect::D2026_07_28 => &["extensions", TASKS_EXTENSION],
-    };
+    match dialect {
+        Dialect::D2025_11_25 => declares(capabilities, &["tasks", "requests", "tools", "call"]),
+        Dialect::D2026_07_28 => declares(capabilities, &["extensions", TASKS_EXTENSION]),
+    }
+}
+
+/// Whether a client with these capabilities hosts tasks for requests with this method (2025-11-25).
+pub fn client_hosts(capabilities: &RawValue, name: &str) -> bool {
+    match name {
+        method::SAMPLE => declares(capabilities, &["tasks", "requests", "sampling", "createMessage"]),
+        method::ELICIT => declares(capabilities, &["tasks", "requests", "elicitation", "create"]),
+        _ => false,
+    }
+}
+
+/// Whether a client with these capabilities can be told to cancel a task that it hosts (2025-11-25).
+pub fn client_cancels(capabilities: &RawValue) -> bool {
+    declares(capabilities, &["tasks", "cancel"])
+}
+
+/// The params of a request of ours, which asks the client to make a task of it that is kept for `ttl` (2025-11-25).
+pub fn as_task(params: Option<&Payload>, ttl: Duration) -> Result<Payload, InvalidPayload> {
+    let mut object = params.map(|params| RawObject::parse(params.as_str())).transpose()?.unwrap_or_default();
+    object.set("task", to_raw_value(&serde_json::json!({ "ttl": crate::dialect::millis(ttl) }))?);
+    object.to_payload()
+}
+
+/// Whether the capabilities have all the members of this path.
+fn declares(capabilities: &RawValue, path: &[&str]) -> bool {
     let mut at = capabilities.to_owned();
     for name in path {
         let next = RawObject::parse(at.get()).ok().and_then(|object| object.get(name).map(ToOwned::to_owned));

@@ -12,6 +12,7 @@ mod cancel;
 mod checkpoint;
 #[cfg(feature = "jsonschema")]
 mod checks;
+mod client_tasks;
 mod commands;
 mod eras;
 mod framing;

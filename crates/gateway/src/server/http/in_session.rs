@@ -113,6 +113,9 @@ impl Gateway {
         if session.negotiated().is_some() {
             self.pass_notification(name, raw);
         }
+        if name == method::TASK_STATUS {
+            session.hosted_changed();
+        }
         if name == method::CANCELLED
             && let Ok(params) = Params::parse(raw)
             && let Some(id) = params.request_id().and_then(Id::from_raw)
