@@ -19,6 +19,7 @@ mod config;
 mod gateway;
 mod outlet;
 mod policy;
+mod pool;
 mod random;
 mod relay;
 mod reload;
@@ -35,7 +36,7 @@ pub use config::*;
 pub use gateway::Gateway;
 pub use policy::{
     CheckOutput, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy,
-    UpstreamKind, UpstreamSpec, UpstreamTasks,
+    UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks,
 };
 pub use reload::Reloaded;
 pub use taskgate_client::transport::http::{Auth, HttpServer, OAuth, Secret, ServerUrl};

@@ -9,7 +9,7 @@ use toml::Value;
 
 use super::checked::{Config, UpstreamConfig, UpstreamServer, UrlServer};
 use super::duration::{format_duration, format_size};
-use crate::policy::{CheckOutput, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
+use crate::policy::{CheckOutput, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamSessions, UpstreamTasks};
 use crate::upstream::{CommandTool, Group, JobTool, Output, Stdin, ToolSchema};
 
 /// What is shown instead of the value of a variable, which may be a secret.
@@ -48,6 +48,8 @@ impl Config {
         set(out, "session_idle", text(format_duration(settings.session_idle)))?;
         let streams = &settings.streams;
         set(out, "max_sessions", settings.max_sessions)?;
+        set(out, "owner_session_idle", text(format_duration(settings.owner_session_idle)))?;
+        set(out, "max_owner_sessions", settings.max_owner_sessions)?;
         set(out, "session_requests", settings.session_requests)?;
         set(out, "session_replay", text(format_size(streams.session_replay)))?;
         set(out, "replay_events", streams.replay_events)?;
@@ -100,6 +102,11 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
             UpstreamTasks::Never => "never",
         };
         set(out, "upstream_tasks", text(upstream_tasks))?;
+        let sessions = match upstream.sessions {
+            UpstreamSessions::Owner => "owner",
+            UpstreamSessions::Shared => "shared",
+        };
+        set(out, "sessions", text(sessions))?;
     }
     match &upstream.server {
         UpstreamServer::Run(tool) => write_run(out, tool)?,
