@@ -39,8 +39,9 @@ pub use policy::{
     UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks,
 };
 pub use reload::Reloaded;
-pub use taskgate_client::transport::http::{Auth, HttpServer, OAuth, Secret, ServerUrl};
+pub use taskgate_client::transport::http::{Auth, HttpServer, ServerUrl, TokenServer};
 pub use taskgate_client::transport::stdio::StdioCommand;
+pub use taskgate_credentials::{OAuth, Secret};
 pub use taskgate_detached::Launcher;
 pub use taskgate_engine::store::{Findings, Kept, Vacuumed, transfer};
 pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, SqliteStore, Store, StoreError};

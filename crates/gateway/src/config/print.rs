@@ -3,7 +3,8 @@
 use std::fmt::{self, Display, Write};
 use std::path::Path;
 
-use taskgate_client::transport::http::{Auth, OAuth, Secret};
+use taskgate_client::transport::http::{Auth, TokenServer};
+use taskgate_credentials::Secret;
 use taskgate_task::WorkClass;
 use toml::Value;
 
@@ -112,7 +113,7 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
         UpstreamServer::Run(tool) => write_run(out, tool)?,
         UpstreamServer::Url(url) => {
             if let Auth::OAuth(tokens) = &url.server.auth {
-                write_oauth(out, tokens.oauth(), url)?;
+                write_oauth(out, tokens, url)?;
             }
         }
         UpstreamServer::Job(job) => write_job(out, job)?,
@@ -164,9 +165,10 @@ fn write_url(out: &mut String, url: &UrlServer) -> fmt::Result {
     set(out, "plain_http", server.plain_http)
 }
 
-fn write_oauth(out: &mut String, oauth: &OAuth, url: &UrlServer) -> fmt::Result {
+fn write_oauth(out: &mut String, tokens: &TokenServer, url: &UrlServer) -> fmt::Result {
     writeln!(out, "\n[upstream.oauth]")?;
-    set(out, "token_url", text(oauth.token_url.as_url()))?;
+    let oauth = tokens.oauth();
+    set(out, "token_url", text(tokens.url().as_url()))?;
     set(out, "client_id", text(&oauth.client_id))?;
     if let Some(known) = &oauth.client_secret {
         set(out, "client_secret", secret(known))?;
@@ -187,7 +189,7 @@ fn write_oauth(out: &mut String, oauth: &OAuth, url: &UrlServer) -> fmt::Result 
 /// A secret without its value: where it is, or only that it is there.
 fn secret(secret: &Secret) -> String {
     match secret {
-        Secret::Text(_) => text(HIDDEN).to_string(),
+        Secret::Text(_) | Secret::Env(_) => text(HIDDEN).to_string(),
         Secret::File(path) => format!("{{ from_file = {} }}", text(path.display())),
     }
 }
