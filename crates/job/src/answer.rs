@@ -42,9 +42,9 @@ impl Answer {
         value_of(&self.body)
     }
 
-    /// The body, if it is of this form.
-    pub(crate) fn parsed<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
-        serde_json::from_str(&self.text).ok()
+    /// The body as it came.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// After how long it may be asked again, if the answer says so.

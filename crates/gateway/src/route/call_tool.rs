@@ -42,7 +42,7 @@ impl Gateway {
         let target = match request.tool {
             Some(found) => found,
             None => {
-                looked_up = self.find_tool(&call.name).await;
+                looked_up = self.find_tool(caller.owner(), &call.name).await;
                 &looked_up
             }
         };

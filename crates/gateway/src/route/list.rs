@@ -34,7 +34,7 @@ impl Gateway {
         request: &Request<'_>,
         out: &Outlet,
     ) -> Answer {
-        let upstreams = self.upstreams();
+        let upstreams = self.upstreams(caller.owner()).await;
         match &*upstreams {
             [only] => self.list_one(kind, &upstreams, only, caller, request, out).await,
             _ => upstreams.list_merged(kind, caller, request).await.map_err(|error| error.to_payload()),
@@ -70,7 +70,7 @@ impl Gateway {
         request: &Request<'_>,
         out: &Outlet,
     ) -> Answer {
-        let session = upstream.session().await.map_err(|error| error.to_payload())?;
+        let session = upstream.session(caller.owner()).await.map_err(|error| error.to_payload())?;
         let options = CallOptions {
             owner: Some(caller.attribution(request.id)),
             capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),

@@ -67,7 +67,7 @@ impl Call<'_> {
                 Err(NotDone::Failed(failure)) if failure.kind == FailureKind::SessionLost && !is_renewed => {
                     is_renewed = true;
                     let session = match self.upstream.upgrade() {
-                        Some(upstream) => upstream.session().await,
+                        Some(upstream) => upstream.session(&self.work.owner).await,
                         None => Err(RpcError::internal("The gateway is shutting down")),
                     };
                     match session {

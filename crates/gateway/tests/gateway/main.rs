@@ -33,6 +33,7 @@ mod mrtr;
 mod nodes;
 mod outcome;
 mod owners;
+mod per_owner;
 mod polling;
 mod processes;
 mod recorder;

@@ -6,12 +6,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Method, Response, StatusCode, Url};
+use taskgate_credentials::secret_header;
 use taskgate_wire::{Id, Message};
 use tokio::sync::mpsc;
 
 use super::failure::{FailureKind, RequestFailure};
 use super::headers::{self, SESSION_ID, ToolHeaders};
-use super::secret::secret_header;
 use super::server::{Auth, Clients, HttpServer};
 use crate::transport::{CloseCause, CloseReason, Inbound};
 

@@ -9,7 +9,6 @@ mod general;
 mod headers;
 mod line;
 mod oauth;
-mod secret;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -31,9 +30,8 @@ use answer::Asked;
 use line::{Line, Repeat};
 
 pub use failure::{FailureKind, RequestFailure};
-pub use oauth::{OAuth, Tokens};
+pub use oauth::TokenServer;
 pub use reqwest::header::HeaderName;
-pub use secret::Secret;
 pub use server::{Auth, HttpServer, ServerUrl};
 
 /// Messages that may wait in either direction before the sender is held back.

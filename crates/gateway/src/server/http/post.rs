@@ -66,7 +66,7 @@ pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response 
             Ok(version) => {
                 // 2026-07-28 defines none for this direction, but a server and its client may have their own.
                 if version.is_some_and(Version::is_stateless) {
-                    gateway.pass_notification(&method, params.as_ref());
+                    gateway.pass_notification(&gateway.http_owner(), &method, params.as_ref());
                 }
                 StatusCode::ACCEPTED.into_response()
             }

@@ -3,6 +3,7 @@
 pub mod board;
 pub mod child;
 pub mod clock;
+pub mod counter;
 pub mod dice;
 pub mod direct;
 pub mod fake;
