@@ -184,6 +184,11 @@ impl UpstreamSpec {
         }
     }
 
+    /// Whether it may be asked for tasks of its own.
+    pub fn may_host_tasks(&self) -> bool {
+        self.upstream_tasks != UpstreamTasks::Never
+    }
+
     /// Whether `other` says the same.
     pub fn is_same(&self, other: &UpstreamSpec) -> bool {
         let told = |spec: &UpstreamSpec| (spec.name.clone(), spec.prefix.clone(), spec.upstream_tasks);

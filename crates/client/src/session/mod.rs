@@ -76,6 +76,11 @@ impl Session {
         &self.about.server
     }
 
+    /// What we declare where a call brings no capabilities of its own.
+    pub fn capabilities(&self) -> &Payload {
+        &self.about.capabilities
+    }
+
     /// The process at the other end, if there is one.
     pub fn process(&self) -> Option<&crate::transport::stdio::ProcessControl> {
         self.line.0.control.as_ref()

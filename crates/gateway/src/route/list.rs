@@ -18,7 +18,7 @@ use super::{Answer, Caller, Request};
 use crate::gateway::{Gateway, Target};
 use crate::policy::TaskMode;
 use crate::session::Outlet;
-use crate::upstream::{Catalog, Hints, Known, State, Upstream, declares, lane};
+use crate::upstream::{Catalog, Hints, Known, State, Upstream, declares, lane, with_tasks};
 use crate::upstreams::Upstreams;
 
 /// A page of a merged list has at most this many entries.
@@ -51,7 +51,7 @@ impl Gateway {
         request: &Request<'_>,
         out: &Outlet,
     ) -> Answer {
-        let answer = self.page(upstream, caller, request, out).await?;
+        let answer = self.page(kind, upstream, caller, request, out).await?;
         let untouched = kind != ListKind::Tools && !(kind.has_names() && upstream.spec().prefix.is_some());
         if untouched {
             return Ok(answer);
@@ -65,17 +65,20 @@ impl Gateway {
     /// gateway shuts down.
     async fn page(
         &self,
+        kind: ListKind,
         upstream: &Arc<Upstream>,
         caller: &Caller,
         request: &Request<'_>,
         out: &Outlet,
     ) -> Answer {
         let session = upstream.session(caller.owner()).await.map_err(|error| error.to_payload())?;
-        let options = CallOptions {
-            owner: Some(caller.attribution(request.id)),
-            capabilities: caller.raw_capabilities().map(|raw| without_tasks(&raw)),
-            client_info: None,
-        };
+        let mut capabilities = caller.raw_capabilities().map(|raw| without_tasks(&raw));
+        // Whether or not the caller can have tasks, a tool that is one there can be called here.
+        if kind == ListKind::Tools && upstream.spec().may_host_tasks() {
+            capabilities = Some(with_tasks(capabilities.as_ref().or(Some(session.capabilities()))));
+        }
+        let owner = Some(caller.attribution(request.id));
+        let options = CallOptions { owner, capabilities, client_info: None };
         let lane = lane(&session, caller.is_stateless());
         let mut call = session.call(lane, request.method, request.raw.map(Payload::as_raw), options);
         let target = Target::plain(upstream.clone());

@@ -10,6 +10,7 @@ use taskgate_wire::tool::ToolFacts;
 use taskgate_wire::{ErrorCode, ListKind, RawObject, RpcError, translate};
 
 use super::checks::Schemas;
+use super::hosted::with_tasks;
 
 /// A list of an upstream as it was last fetched.
 #[derive(Debug, Default)]
@@ -57,15 +58,29 @@ const MOST_PAGES: usize = 1000;
 
 impl Catalog {
     /// Fetches all pages. A server that does not have the list has an empty one.
-    pub async fn fetch(session: &Session, lane: Lane, kind: ListKind) -> Result<Catalog, RpcError> {
+    ///
+    /// With `tasks`, tools are asked for as a client that can have tasks: there are servers of 2026-07-28 that hide from others
+    /// what is always a task.
+    pub async fn fetch(
+        session: &Session,
+        lane: Lane,
+        kind: ListKind,
+        tasks: bool,
+    ) -> Result<Catalog, RpcError> {
         let mut catalog = Catalog::default();
         // Tools are asked for in any case: there are servers that have some and do not say so.
         if kind != ListKind::Tools && !declares(session, lane, kind.feature()) {
             return Ok(catalog);
         }
+        let mut options = CallOptions::default();
+        if tasks && kind == ListKind::Tools {
+            options.capabilities = Some(with_tasks(Some(session.capabilities())));
+        }
         let mut cursor = None;
         for page in 0..MOST_PAGES {
-            let Some(answer) = fetch_page(session, lane, kind, cursor.as_deref(), page == 0).await? else {
+            let Some(answer) =
+                fetch_page(session, lane, kind, cursor.as_deref(), page == 0, options.clone()).await?
+            else {
                 break;
             };
             cursor = catalog
@@ -141,6 +156,7 @@ async fn fetch_page(
     kind: ListKind,
     cursor: Option<&str>,
     first: bool,
+    options: CallOptions,
 ) -> Result<Option<Payload>, RpcError> {
     let mut params = RawObject::default();
     if let Some(cursor) = cursor {
@@ -148,7 +164,7 @@ async fn fetch_page(
         params.set("cursor", cursor.map_err(|error| RpcError::internal(error.to_string()))?);
     }
     let params = params.to_raw().map_err(|error| RpcError::internal(error.to_string()))?;
-    let call = session.call(lane, kind.method(), Some(&params), CallOptions::default());
+    let call = session.call(lane, kind.method(), Some(&params), options);
     match call.outcome().await {
         Ok(answer) => Ok(Some(answer)),
         // A server without tools is a server all the same.

@@ -40,6 +40,7 @@ pub use command::{
     CommandRunner, CommandTool, Commands, Group, NoPattern, NoWord, Output, Pattern, Stdin, Word, Yard,
 };
 pub use holder::Holder;
+pub use hosted::with_tasks;
 pub use interest::Interest;
 pub use job::{CALLBACKS, Callbacks, JobRunner, JobTool, presets};
 pub use listening::keep_listening;

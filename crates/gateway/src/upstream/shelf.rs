@@ -153,7 +153,7 @@ impl Upstream {
 
     async fn fetch(&self, session: &Session, kind: ListKind) -> Result<Arc<Catalog>, RpcError> {
         let changes = self.shelf.place(kind).read().changes;
-        let fetch = Catalog::fetch(session, lane(session, true), kind);
+        let fetch = Catalog::fetch(session, lane(session, true), kind, self.spec().may_host_tasks());
         let catalog = tokio::time::timeout(LISTING, fetch).await.unwrap_or_else(|_| {
             self.shelf.place(kind).write().silent = true;
             let text = format!("The server {:?} did not answer {} in time", self.name(), kind.method());

@@ -190,7 +190,7 @@ async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session,
         opening.probe = !opening.probe;
         error.to_string()
     })?;
-    let catalog = Catalog::fetch(&session, lane(&session, true), ListKind::Tools);
+    let catalog = Catalog::fetch(&session, lane(&session, true), ListKind::Tools, spec.may_host_tasks());
     // One that never lists its tools is not up, and is started again.
     let catalog = tokio::time::timeout(FIRST_LIST, catalog)
         .await

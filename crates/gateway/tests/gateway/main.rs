@@ -19,6 +19,7 @@ mod framing;
 mod handlers;
 mod hosted;
 mod hosted_again;
+mod hosted_by_libraries;
 mod hosted_oddly;
 mod hostile;
 mod inline;

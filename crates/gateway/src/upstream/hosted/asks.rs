@@ -31,7 +31,7 @@ impl Upstream {
 
     /// The upstream has refused a call because it did not ask for a task. Says whether it may ask.
     pub fn needs_task(&self, tool: &str) -> bool {
-        let may = self.spec().upstream_tasks != UpstreamTasks::Never;
+        let may = self.spec().may_host_tasks();
         if may {
             self.needs_tasks.write().insert(tool.to_owned());
         }

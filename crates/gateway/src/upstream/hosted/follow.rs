@@ -1,12 +1,14 @@
 use taskgate_client::FailureKind;
 use taskgate_client::session::{CallEvent, CallFailure, Heard, Notifications, PendingCall, Question};
 use taskgate_engine::{Ending, Report};
-use taskgate_task::{Outcome, Payload};
+use taskgate_task::Payload;
 use taskgate_wire::hosted::{self, HostedStatus, HostedTask};
 use taskgate_wire::{Dialect, ErrorCode, Id, meta, method, translate};
 
 use super::super::asking::{Asking, Due};
-use super::super::ending::{ended, failed, failed_with, message_of, progress_line, short};
+use super::super::catalog::is_method_not_found;
+use super::super::ending::{failed_with, message_of, progress_line, short};
+use super::ends::{error_of, finished, with_result, without_result, words_of};
 use super::inputs::{Inputs, News};
 use super::pace::Pace;
 use super::voice::Voice;
@@ -61,9 +63,10 @@ pub async fn follow(start: Start, report: &Report) -> Result<Ending, Forgotten> 
         is_renewed: is_new,
         state: None,
         result: None,
+        second: None,
         early: None,
         early_ends: 0,
-        is_over: false,
+        over: None,
         is_forgotten: false,
         asking: Asking::of_task(),
         inputs: Inputs::default(),
@@ -82,6 +85,7 @@ pub async fn follow(start: Start, report: &Report) -> Result<Ending, Forgotten> 
             biased;
             event = next_of(&mut following.state) => following.heard_state(event).await,
             event = next_of(&mut following.result) => following.heard_result(event).await,
+            event = next_of(&mut following.second) => following.heard_result(event).await,
             due = following.asking.next() => following.answered(due).await,
             news = following.inputs.next() => following.input(news),
             said = heard.next() => following.heard(said, token.as_ref()),
@@ -106,6 +110,11 @@ pub async fn follow(start: Start, report: &Report) -> Result<Ending, Forgotten> 
                 None
             }
             () = taskgate_engine::sleep_until(due) => {
+                if following.over.is_some() && following.result.is_some() {
+                    following.second = Some(line.about(method::TASKS_RESULT, &handle.id));
+                    following.pace.stop();
+                    continue;
+                }
                 following.state = Some(line.about(method::TASKS_GET, &handle.id));
                 following.pace.asked();
                 None
@@ -143,11 +152,13 @@ struct Following<'a> {
     state: Option<PendingCall>,
     /// `tasks/result`, if one is under way (2025-11-25).
     result: Option<PendingCall>,
+    /// Another one from after the end, beside one that was there before: there are servers in which that misses the end.
+    second: Option<PendingCall>,
     /// How the last one ended, when the task had not, as far as was known.
     early: Option<Payload>,
     early_ends: u32,
-    /// Whether the task has ended and only its result is missing.
-    is_over: bool,
+    /// How the task has ended, once only its result is missing (2025-11-25).
+    over: Option<HostedTask>,
     is_forgotten: bool,
     asking: Asking,
     inputs: Inputs,
@@ -183,34 +194,28 @@ impl Following<'_> {
         }
         self.voice.tell(&task, self.report);
         let early = self.early.take();
-        match (task.status, self.dialect) {
+        match (&task.status, self.dialect) {
             (HostedStatus::Cancelled, _) => {
                 let said = task.message.map(|message| format!(": {}", short(message))).unwrap_or_default();
                 Some(failed_with(&format!("The server cancelled its task{said}")))
             }
             (HostedStatus::Completed | HostedStatus::Failed, Dialect::D2025_11_25) => {
                 self.pace.stop();
-                self.is_over = true;
-                match early {
-                    Some(result) => Some(finished(result)),
-                    None => self.open_result(),
+                if let Some(result) = early {
+                    return Some(with_result(&task, result));
                 }
+                self.over = Some(task);
+                if self.result.is_some() {
+                    self.pace.pause();
+                }
+                self.open_result()
             }
             (HostedStatus::Completed, Dialect::D2026_07_28) => Some(match task.result {
                 Some(result) => finished(result),
                 None => failed_with("The server's task is completed and has no result"),
             }),
             (HostedStatus::Failed, Dialect::D2026_07_28) => {
-                let error = task.error.filter(|error| error.as_str().starts_with('{'));
-                let message =
-                    task.message.map(short).unwrap_or_else(|| "The server's task failed.".to_owned());
-                Some(error.map_or_else(
-                    || failed_with(&message),
-                    |error| {
-                        let summary = message_of(&error);
-                        failed(error, summary)
-                    },
-                ))
+                Some(error_of(&task).unwrap_or_else(|| failed_with(&words_of(&task))))
             }
             (HostedStatus::InputRequired, Dialect::D2025_11_25) => self.open_result(),
             (_, Dialect::D2025_11_25) => None,
@@ -257,18 +262,22 @@ impl Following<'_> {
             CallEvent::Notification { .. } => return None,
             CallEvent::Done(outcome) => outcome,
         };
-        self.result = None;
-        match outcome {
-            Ok(result) if self.is_over => Some(finished(result)),
-            Err(CallFailure::Rpc(error)) if self.is_over => {
-                let summary = message_of(&error);
-                Some(failed(error, summary))
+        (self.result, self.second) = (None, None);
+        match (outcome, &self.over) {
+            (Ok(result), Some(task)) => Some(with_result(task, result)),
+            (Err(CallFailure::Rpc(error)), Some(task)) => Some(without_result(task, error)),
+            (Err(failure), _) if is_of_connection(&failure) => self.failed(&failure),
+            (Err(failure), Some(_)) => self.puzzled(&failure.to_string()),
+            // The only way for its questions.
+            (Err(CallFailure::Rpc(error)), None) if is_method_not_found(&error) => {
+                let message = message_of(&error);
+                Some(self.given_up(&format!(
+                    "The server has no tasks/result, so its task can neither ask nor answer: {message}"
+                )))
             }
-            Err(failure) if is_of_connection(&failure) => self.failed(&failure),
-            Err(failure) if self.is_over => self.puzzled(&failure.to_string()),
             // The task may have ended, or the server may not wait with its answer as it should: its state says which. An
             // error is not kept, since the task's own is given out again.
-            outcome => {
+            (outcome, None) => {
                 self.early_ends += 1;
                 if self.early_ends <= EARLY_ENDS {
                     self.early = outcome.ok();
@@ -364,20 +373,6 @@ impl Following<'_> {
     fn given_up(&self, why: &str) -> Ending {
         self.line.let_go_of(&self.handle.id);
         failed_with(why)
-    }
-}
-
-/// A result of the task, in place of the one that the call itself would have had.
-fn finished(result: Payload) -> Ending {
-    match ended(meta::without(meta::RELATED_TASK, result)) {
-        // The call is not made again, whatever a task answers.
-        Ending::Asked { .. } => failed_with("The server's task ended with a question"),
-        Ending::Finished(Outcome::Result { body, .. })
-            if hosted::created(Dialect::D2025_11_25, &body).is_some() =>
-        {
-            failed_with("The server's task ended with another task")
-        }
-        ending => ending,
     }
 }
 

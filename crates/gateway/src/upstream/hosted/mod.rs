@@ -5,6 +5,7 @@
 
 mod asks;
 mod begun;
+mod ends;
 mod follow;
 mod inputs;
 mod pace;
@@ -123,7 +124,7 @@ impl Line {
 }
 
 /// A client's capabilities and the tasks extension.
-fn with_tasks(capabilities: Option<&Payload>) -> Payload {
+pub fn with_tasks(capabilities: Option<&Payload>) -> Payload {
     let edit = || {
         let mut all = capabilities.map(|all| RawObject::parse(all.as_str())).transpose()?.unwrap_or_default();
         let extensions = all.get("extensions").map(ToOwned::to_owned);

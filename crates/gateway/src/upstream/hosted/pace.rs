@@ -79,6 +79,11 @@ impl Pace {
         self.due = self.due.map(|due| due.min(soonest));
     }
 
+    /// Nothing is to be asked about it, but something is to be done once what is under way has had its time.
+    pub fn pause(&mut self) {
+        (self.due, self.is_asking) = (Some(Instant::now() + USUAL), false);
+    }
+
     /// There will be none.
     pub fn stop(&mut self) {
         (self.due, self.is_asking) = (None, false);
