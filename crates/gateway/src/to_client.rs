@@ -82,6 +82,8 @@ impl ToClient {
     async fn answer_until(&mut self, lost: impl Future<Output = ()>) -> Option<Result<Payload, Payload>> {
         if self.task.is_none() {
             let answer = tokio::select! {
+                // What has been answered is answered, whatever became of the stream since.
+                biased;
                 answer = self.well_formed() => answer?,
                 () = lost => return None,
             };
