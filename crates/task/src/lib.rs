@@ -30,5 +30,5 @@ pub use owner::Owner;
 pub use payload::{InvalidPayload, Payload};
 pub use status::Status;
 pub use step::{Change, Loss, Refusal, Step};
-pub use task::{IdempotencyKey, MAX_STATE, NewTask, Task};
+pub use task::{GivenId, IdempotencyKey, MAX_STATE, NewTask, Task};
 pub use time::Timestamp;

@@ -43,11 +43,11 @@ pub(super) fn task(db: &Connection, row: &Row<'_>) -> Result<KeptTask, StoreErro
     blobs.fill(db, &mut task)?;
     let work = match blobs.work {
         Some(key) => Some(blob::get(db, key)?),
-        None => cell(30, "work").maybe(Cell::payload)?,
+        None => cell(32, "work").maybe(Cell::payload)?,
     };
-    let key = match cell(32, "key").maybe(Cell::string)? {
+    let key = match cell(31, "key").maybe(Cell::string)? {
         Some(key) => Some(IdempotencyKey {
-            tool: cell(31, "key_tool").string()?,
+            tool: cell(30, "key_tool").string()?,
             key,
             digest: cell(33, "key_digest").array()?,
         }),

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use rusqlite::Row;
 use rusqlite::types::{FromSqlResult, ValueRef};
-use taskgate_task::{Carrier, Event, Inputs, Lifetime, NodeId, Owner, Payload, Task, TaskId, Timestamp};
+use taskgate_task::{
+    Carrier, Event, GivenId, Inputs, Lifetime, NodeId, Owner, Payload, Task, TaskId, Timestamp,
+};
 
 use super::blob::Blobs;
 use crate::StoreError;
@@ -23,7 +25,7 @@ pub(super) fn blobs(row: &Row<'_>) -> Result<Blobs, StoreError> {
 }
 
 /// The columns every query for records selects, in this order.
-pub(super) const TASK: [&str; 30] = [
+pub(super) const TASK: [&str; 32] = [
     "locator",
     "secret",
     "owner",
@@ -54,6 +56,8 @@ pub(super) const TASK: [&str; 30] = [
     "checkpoint_blob",
     "outcome_blob",
     "work_blob",
+    "key_tool",
+    "key",
 ];
 
 /// The columns of an event.
@@ -91,6 +95,10 @@ pub(super) fn task(row: &Row<'_>, bodies: Bodies) -> Result<Task, StoreError> {
         status_message: cell(19).maybe(Cell::string)?,
         inputs: cell(21).maybe(Cell::inputs)?.unwrap_or_default(),
         outcome: None,
+        given_id: match (cell(30).maybe(Cell::text)?, cell(31).maybe(Cell::text)?) {
+            (Some(tool), Some(key)) => GivenId::kept_as(tool, key),
+            _ => None,
+        },
     };
     if let Some(kind) = cell(18).maybe(Cell::code::<OutcomeKind>)? {
         let body = match bodies {
