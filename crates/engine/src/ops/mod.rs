@@ -4,6 +4,7 @@ mod answer;
 mod cancel;
 mod get;
 mod list;
+mod order;
 mod submit;
 mod wait;
 mod watch;
