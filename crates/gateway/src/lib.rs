@@ -14,6 +14,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod admin;
 mod builder;
 mod config;
 mod gateway;
