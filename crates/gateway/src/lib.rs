@@ -14,6 +14,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod admin;
 mod builder;
 mod client_task;
 mod config;

@@ -5,6 +5,7 @@ mod cancel;
 mod get;
 mod list;
 mod named;
+mod order;
 mod submit;
 mod wait;
 mod watch;

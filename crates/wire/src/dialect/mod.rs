@@ -41,7 +41,7 @@ impl Dialect {
 }
 
 /// A moment as both generations write it: ISO 8601 in UTC with milliseconds.
-pub(crate) fn iso(at: Timestamp) -> String {
+pub fn iso(at: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(at.as_millis()) {
         Ok(moment) => format!("{moment:.3}"),
         // Only moments beyond the year 9999 come here; a store never holds one.

@@ -76,10 +76,16 @@ pub(super) fn list(
     let mut statement = db.prepare_cached(include_str!("queries/task_list.sql")).map_err(failed)?;
     // Locators are positive. One row more than asked for tells whether there is another page.
     let rows = (owner.as_str(), after.unwrap_or(0), columns::limit(limit.saturating_add(1)));
-    let mut tasks = collect(statement.query(rows), |row| row::task(row, Bodies::Spared))?;
-    let more = tasks.len() > limit;
-    tasks.truncate(limit);
-    Ok(Page { next: if more { tasks.last().map(|task| task.id.locator()) } else { None }, tasks })
+    let tasks = collect(statement.query(rows), |row| row::task(row, Bodies::Spared))?;
+    Ok(Page::of(tasks, limit))
+}
+
+/// One page of everybody's tasks after the locator `after`.
+pub(super) fn all(db: &Connection, after: Option<i64>, limit: usize) -> Result<Page, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_all.sql")).map_err(failed)?;
+    let rows = (after.unwrap_or(0), columns::limit(limit.saturating_add(1)));
+    let tasks = collect(statement.query(rows), |row| row::task(row, Bodies::Spared))?;
+    Ok(Page::of(tasks, limit))
 }
 
 /// Ids of tasks that are due.
