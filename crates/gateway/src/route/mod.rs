@@ -4,6 +4,7 @@ mod call_tool;
 mod capabilities;
 mod courier;
 mod cursor;
+mod d2025_10_20;
 mod foreign;
 mod inline;
 mod keyed;
@@ -157,6 +158,16 @@ impl Gateway {
         out: &Outlet,
     ) -> Answer {
         use d2025_11_25::Call;
+        if session.negotiated().is_some() {
+            if let Some(answer) = Box::pin(self.first_task_verb(session, caller, request)).await {
+                return answer;
+            }
+            if request.meta.first_task.is_some()
+                && let Some(answer) = Box::pin(self.first_task(session, caller, request, out)).await
+            {
+                return answer;
+            }
+        }
         let tasks = caller.dialect() == Some(Dialect::D2025_11_25);
         let call = d2025_11_25::decode(request.method, &request.params, tasks);
         let call = call.map_err(|error| error.to_payload())?;

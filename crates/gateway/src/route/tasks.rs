@@ -11,7 +11,7 @@ use crate::gateway::Gateway;
 use crate::session::{Outlet, Session};
 
 /// How many tasks a page of `tasks/list` holds.
-const PAGE: usize = 100;
+pub(super) const PAGE: usize = 100;
 
 impl Gateway {
     /// `tasks/get`

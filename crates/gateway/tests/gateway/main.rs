@@ -15,6 +15,7 @@ mod checks;
 mod client_tasks;
 mod commands;
 mod eras;
+mod first_tasks;
 mod framing;
 mod handlers;
 mod hosted;

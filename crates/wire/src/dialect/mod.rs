@@ -2,6 +2,7 @@
 //!
 //! Wire spellings stand only in a dialect's `shapes.rs`. Dialects carry dates.
 
+pub mod d2025_10_20;
 pub mod d2025_11_25;
 pub mod d2026_07_28;
 
