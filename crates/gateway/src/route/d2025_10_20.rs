@@ -27,10 +27,15 @@ impl Gateway {
         caller: &Caller,
         request: &Request<'_>,
     ) -> Option<Answer> {
-        let has_others = caller.dialect().is_some();
-        let call = words::decode(request.method, &request.params, session.has_given_ids(), has_others);
-        match call {
-            Ok(call) => Some(self.first_verb(session, call?).await),
+        match words::decode(request.method, &request.params, session.has_given_ids()) {
+            Ok(call) => {
+                let call = call?;
+                if caller.dialect().is_none() {
+                    // No other words for tasks can be meant in this session, so a list need not say so.
+                    session.gives_ids();
+                }
+                Some(self.first_verb(session, call).await)
+            }
             Err(wrong) => Some(Err(wrong.to_payload())),
         }
     }

@@ -197,6 +197,10 @@ impl Upstream {
             self.holder.expect(&self.spec());
             self.needs_tasks.write().clear();
             self.server_number.send_modify(|number| *number += 1);
+            // From now on calls wait for the new one, even if whoever makes it has not begun yet.
+            if let State::Up(session) = self.state() {
+                session.retire();
+            }
         }
     }
 

@@ -60,8 +60,10 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>, mut 
                 }
                 drop(strong);
                 tokio::select! {
-                    reason = listen(&upstream, &session, heard) => Down::of(&reason),
+                    // A connection to a server that is replaced is stale as well, which is no failure of either.
+                    biased;
                     _ = servers.changed() => Down::Replaced,
+                    reason = listen(&upstream, &session, heard) => Down::of(&reason),
                 }
             }
             Err(down) => {

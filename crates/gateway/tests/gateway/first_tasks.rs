@@ -209,7 +209,8 @@ async fn what_makes_no_sense_is_refused() {
         assert_eq!(answer.code(), -32602, "{asked}: {}", answer.raw);
     }
     for method in ["tasks/get", "tasks/result", "tasks/delete"] {
-        assert_eq!(pipe.ask(method, json!({})).await.code(), -32602, "{method}");
+        let nameless = json!({"_meta": {RELATED: {}}});
+        assert_eq!(pipe.ask(method, nameless).await.code(), -32602, "{method}");
         assert_eq!(pipe.ask(method, about("unknown")).await.code(), -32602, "{method}");
     }
     assert_eq!(pipe.ask("tasks/list", json!({"cursor": "mine"})).await.code(), -32602);

@@ -36,23 +36,14 @@ pub struct TaskRequest {
     pub keep_alive: Option<Duration>,
 }
 
-/// Reads a request about tasks; `None` if it is none of this generation. In a session that has tasks of 2025-11-25
-/// (`has_others`) it is one only if it says so by its metadata, or if the session has spoken like this before (`speaks`).
+/// Reads a request about tasks; `None` if it is none of this generation: it is one if it says so, as such requests must
+/// by their metadata where they are about one task, or if the session has spoken like this before (`speaks`).
 ///
 /// # Errors
 ///
 /// -32602 for what such a request must not hold.
-pub fn decode(
-    name: &str,
-    params: &Params<'_>,
-    speaks: bool,
-    has_others: bool,
-) -> Result<Option<Call>, RpcError> {
-    if !name.starts_with("tasks/") {
-        return Ok(None);
-    }
-    let says_so = params.meta().first_related_task.is_some();
-    if has_others && !speaks && !says_so && name != method::TASKS_DELETE {
+pub fn decode(name: &str, params: &Params<'_>, speaks: bool) -> Result<Option<Call>, RpcError> {
+    if !name.starts_with("tasks/") || !speaks && params.meta().first_related_task.is_none() {
         return Ok(None);
     }
     let id = || params.task_id().map(|id| id.into_owned());
