@@ -101,7 +101,7 @@ impl Discovery {
         let url = safe(issuer, "the authorization server")?;
         let places = of_issuer(url.as_url());
         let said: Issuer = first(&places, "metadata of the authorization server").await?;
-        if said.issuer != issuer {
+        if !is_same(&said.issuer, issuer) {
             return Err(format!("the metadata of {issuer} is that of {}", shown(&said.issuer)));
         }
         let token_url = safe(&said.token_endpoint, "the token endpoint")?;
@@ -144,7 +144,7 @@ impl Discovery {
             return Err("it names no authorization server".to_owned());
         }
         let is_trusted = |listed: &&String| match &self.issuer {
-            Some(issuer) => listed.trim_end_matches('/') == issuer.trim_end_matches('/'),
+            Some(issuer) => is_same(listed, issuer),
             None => Url::parse(listed).is_ok_and(|url| url.origin() == self.server.as_url().origin()),
         };
         if let Some(trusted) = listed.iter().find(is_trusted) {
@@ -159,6 +159,12 @@ impl Discovery {
             ),
         })
     }
+}
+
+/// Whether two issuers are one. Common servers write the root of a host with a slash in one document and without it in the
+/// other, so it is URLs that are compared, and not texts.
+fn is_same(one: &str, other: &str) -> bool {
+    one == other || Url::parse(one).is_ok_and(|one| Url::parse(other).is_ok_and(|other| one == other))
 }
 
 /// A URL that may be asked: nobody on the way can read or change what is said there.

@@ -115,7 +115,8 @@ async fn well_known_places_are_looked_at_once() {
         missing(&script, "/.well-known/oauth-protected-resource/mcp").await;
         let resource = json!({"resource": at, "authorization_servers": [at], "scopes_supported": ["a", "b"]});
         document(&script, "/.well-known/oauth-protected-resource", &resource).await;
-        let metadata = json!({"issuer": at, "token_endpoint": format!("{at}/token")});
+        // The root of a host is the same with a slash and without.
+        let metadata = json!({"issuer": format!("{at}/"), "token_endpoint": format!("{at}/token")});
         document(&script, "/.well-known/oauth-authorization-server", &metadata).await;
         let asked = script.next().await;
         assert!(asked.body.as_str().is_some_and(|form| form.contains("&scope=a+b&")), "{}", asked.body);
@@ -248,7 +249,8 @@ async fn no_document_is_followed_or_read_for_ever() {
 async fn an_issuer_speaks_for_itself_alone() {
     for (issuer, endpoint, says) in [
         ("https://honest.example", "SELF/token", "that of"),
-        ("SELF/", "SELF/token", "that of"),
+        ("SELF/other", "SELF/token", "that of"),
+        ("", "SELF/token", "that of"),
         ("SELF", "http://auth.example/token", "not encrypted"),
         ("SELF", "token", "is no URL"),
     ] {
