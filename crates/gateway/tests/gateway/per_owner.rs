@@ -119,6 +119,7 @@ async fn an_idle_session_is_ended_and_a_busy_one_is_not() {
     assert_eq!(count_local(&mut local).await, "1");
     let other = Old::open(&server).await;
     assert_eq!(count(&other).await, "1");
+    other.ask("logging/setLevel", json!({"level": "error"})).await.result();
     let held = tokio::spawn({
         let other = other.clone();
         async move { other.ask("tools/call", json!({"name": "busy_hold", "arguments": {}})).await }
@@ -137,6 +138,9 @@ async fn an_idle_session_is_ended_and_a_busy_one_is_not() {
     // The first owner's is what keeps the server known.
     assert_eq!(count_local(&mut local).await, "2");
     assert_eq!(count(&other).await, "1");
+    // What was asked of the session before is asked of this one.
+    let asked = |counter: &Counter| counter.where_asked("logging/setLevel", "error");
+    counter.until("the level", |counter| asked(counter).len() == 2).await;
     // Whoever has asked for lists before may have missed something.
     let told = general.event().await.expect("an event");
     assert!(told.contains("tools/list_changed"), "{told}");
