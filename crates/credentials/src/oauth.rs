@@ -28,7 +28,7 @@ pub struct OAuth {
     pub refresh_token: Option<Secret>,
     /// What the token shall allow, separated by blanks.
     pub scope: Option<String>,
-    /// Which server the token is for (RFC 8707).
+    /// Which server the token is for (RFC 8707). An empty text keeps it from being said.
     pub resource: Option<String>,
     /// For whom the token is, in the words of servers that are older than that.
     pub audience: Option<String>,
@@ -172,12 +172,27 @@ impl Tokens {
 }
 
 impl Grant {
+    /// Whether somebody's token is renewed, whose scope was settled when it was given.
+    pub fn renews(&self) -> bool {
+        self.form.iter().any(|(said, _)| *said == "refresh_token")
+    }
+
+    /// Says something that nothing else is configured for.
+    #[must_use]
+    pub fn unless_said(mut self, name: &'static str, value: Option<&str>) -> Grant {
+        if !self.form.iter().any(|(said, _)| *said == name) {
+            self.form.extend(value.map(|value| (name, value.to_owned())));
+        }
+        self
+    }
+
     /// The request.
     ///
     /// # Errors
     ///
     /// What cannot be sent.
-    pub fn request(self) -> Result<TokenRequest, String> {
+    pub fn request(mut self) -> Result<TokenRequest, String> {
+        self.form.retain(|(_, value)| !value.is_empty());
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));

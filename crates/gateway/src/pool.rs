@@ -49,7 +49,7 @@ pub(crate) struct Pool {
 
 /// An owner with connections of its own.
 struct Guest {
-    /// They are here until nothing of the guest's uses any of them, also while a server is none of those that need them.
+    /// Its connections. One to a server that needs none is here until nothing goes on there.
     members: Vec<Arc<Upstream>>,
     view: Option<View>,
     /// Where they say what belongs to no call. Whoever listens there may do so for longer than they are open.
@@ -166,7 +166,8 @@ impl Pool {
         }
         guest.members.retain(|member| all.named(member.name()).is_some());
         for member in &guest.members {
-            let spec = all.named(member.name()).map(|shared| shared.spec());
+            let shared = all.named(member.name()).filter(|shared| shared.is_for_one());
+            let spec = shared.map(|shared| shared.spec());
             if let Some(spec) = spec.filter(|spec| !spec.is_same(&member.spec())) {
                 member.become_what((*spec).clone(), None);
             }
@@ -233,6 +234,7 @@ impl Pool {
     fn tidy(&self) {
         let mut closed = Vec::new();
         self.guests.lock().retain(|_, guest| {
+            closed.extend(guest.take_unneeded());
             if guest.members.iter().any(|member| member.is_in_use()) {
                 guest.used = Instant::now();
             } else if !guest.members.is_empty() && guest.used.elapsed() >= self.idle {
@@ -266,6 +268,18 @@ impl Pool {
         let mut all = self.all().to_vec();
         all.extend(self.guests.lock().values().flat_map(|guest| guest.members.clone()));
         join_all(all.iter().map(|upstream| upstream.say_goodbye())).await;
+    }
+}
+
+impl Guest {
+    /// Connections to servers that turned out to need none, once nothing of theirs goes on.
+    fn take_unneeded(&mut self) -> Vec<Arc<Upstream>> {
+        let Some(view) = &self.view else { return Vec::new() };
+        let is_seen = |member: &Arc<Upstream>| view.seen.iter().any(|seen| Arc::ptr_eq(seen, member));
+        let is_unneeded = |member: &mut Arc<Upstream>| {
+            !is_seen(member) && !member.is_in_use() && Arc::strong_count(member) == 1
+        };
+        self.members.extract_if(.., is_unneeded).collect()
     }
 }
 

@@ -168,7 +168,12 @@ fn write_url(out: &mut String, url: &UrlServer) -> fmt::Result {
 fn write_oauth(out: &mut String, tokens: &TokenServer, url: &UrlServer) -> fmt::Result {
     writeln!(out, "\n[upstream.oauth]")?;
     let oauth = tokens.oauth();
-    set(out, "token_url", text(tokens.url().as_url()))?;
+    if let Some(token_url) = tokens.url() {
+        set(out, "token_url", text(token_url.as_url()))?;
+    }
+    if let Some(issuer) = tokens.issuer() {
+        set(out, "issuer", text(issuer))?;
+    }
     set(out, "client_id", text(&oauth.client_id))?;
     if let Some(known) = &oauth.client_secret {
         set(out, "client_secret", secret(known))?;
@@ -183,7 +188,7 @@ fn write_oauth(out: &mut String, tokens: &TokenServer, url: &UrlServer) -> fmt::
     if url.is_hidden && oauth.resource.as_deref() == Some(&url.server.url.resource()) {
         return Ok(());
     }
-    set(out, "resource", text(oauth.resource.as_deref().unwrap_or_default()))
+    oauth.resource.iter().try_for_each(|resource| set(out, "resource", text(resource)))
 }
 
 /// A secret without its value: where it is, or only that it is there.

@@ -187,6 +187,13 @@ fn a_printed_configuration_means_the_same() {
         secret_in = "form"
         scopes = ["a", "b"]
         [[upstream]]
+        name = "w"
+        url = "https://mcp.example.com/mcp"
+        [upstream.oauth]
+        issuer = "https://auth.example.com/tenant"
+        client_id = "me"
+        client_secret = "(hidden)"
+        [[upstream]]
         name = "v"
         url = "http://mcp.example.com/mcp"
         bearer = "(hidden)"
@@ -417,7 +424,7 @@ fn the_examples_of_urls_are_valid() {
         config.upstreams[0].server.clone()
     });
     let servers: Vec<UpstreamServer> = servers.collect();
-    assert!(servers.len() == 2 && servers.iter().all(|server| matches!(server, UpstreamServer::Url(_))));
+    assert!(servers.len() == 3 && servers.iter().all(|server| matches!(server, UpstreamServer::Url(_))));
 }
 
 #[test]

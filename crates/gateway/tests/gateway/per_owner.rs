@@ -11,11 +11,13 @@ use taskgate_gateway::{
 };
 
 use crate::harness::counter::Counter;
-use crate::harness::{Board, Era, Life, Modern, Old, Pipe, Server, eventually, logs, quick, settings};
+use crate::harness::{
+    Board, Era, Life, Modern, Old, Pipe, Server, eventually, eventually_with, logs, quick, settings,
+};
 
 /// Nothing is idle for long here.
 fn restless() -> Settings {
-    Settings { owner_session_idle: Duration::from_millis(200), ..settings() }
+    Settings { owner_session_idle: Duration::from_millis(600), ..settings() }
 }
 
 fn patient() -> Settings {
@@ -117,13 +119,14 @@ async fn an_idle_session_is_ended_and_a_busy_one_is_not() {
     assert_eq!(count_local(&mut local).await, "1");
     let other = Old::open(&server).await;
     assert_eq!(count(&other).await, "1");
+    other.ask("logging/setLevel", json!({"level": "error"})).await.result();
     let held = tokio::spawn({
         let other = other.clone();
         async move { other.ask("tools/call", json!({"name": "busy_hold", "arguments": {}})).await }
     });
     busy.until("the call", |busy| !busy.where_asked("tools/call", "hold").is_empty()).await;
     // Two of the times that idle ones have, and some.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!((counter.ended(), busy.ended()), (vec![], vec![]));
     busy.open_gate();
     assert_eq!(held.await.expect("no panic").text(), "held");
@@ -135,11 +138,14 @@ async fn an_idle_session_is_ended_and_a_busy_one_is_not() {
     // The first owner's is what keeps the server known.
     assert_eq!(count_local(&mut local).await, "2");
     assert_eq!(count(&other).await, "1");
+    // What was asked of the session before is asked of this one.
+    let asked = |counter: &Counter| counter.where_asked("logging/setLevel", "error");
+    counter.until("the level", |counter| asked(counter).len() == 2).await;
     // Whoever has asked for lists before may have missed something.
     let told = general.event().await.expect("an event");
     assert!(told.contains("tools/list_changed"), "{told}");
     other.ask("resources/subscribe", json!({"uri": "x://a"})).await.result();
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(counter.ended(), ["session-2"]);
     logs::clean();
 }
@@ -188,6 +194,40 @@ async fn what_has_no_sessions_is_shared() {
     }
 }
 
+/// A server that has no sessions today may have some tomorrow, and the other way round: from then on each owner has its own, or all
+/// have one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_may_come_back_with_sessions_or_without() {
+    let mut counter = Counter::modern().await;
+    let server = serve([counter.spec("counter")], patient()).await;
+    let (mut local, other) = (Pipe::open(&server.gateway).await, Old::open(&server).await);
+    assert_eq!((count_local(&mut local).await, count(&other).await), ("1".to_owned(), "2".to_owned()));
+    let call = || json!({"name": "count", "arguments": {}});
+    for (modern, counts) in [(false, [["1", "1"], ["2", "2"]]), (true, [["1", "2"], ["3", "4"]])] {
+        // Nobody is there for a moment, which whoever calls finds out.
+        counter.stop();
+        eventually_with(&mut local, "nobody is there", async |local| {
+            local.ask("tools/call", call()).await.json.get("error").map(|_| ())
+        })
+        .await;
+        other.ask("tools/call", call()).await.error();
+        counter = eventually("the same address", || async { Counter::at(counter.addr, modern).await }).await;
+        eventually_with(&mut local, "it is there again", async |local| {
+            local.ask("tools/list", json!({})).await.json.get("result").map(|_| ())
+        })
+        .await;
+        eventually("it is there for the other one", || async {
+            other.ask("tools/list", json!({})).await.json.get("result").map(|_| ())
+        })
+        .await;
+        for [mine, theirs] in counts {
+            let counted = (count_local(&mut local).await, count(&other).await);
+            assert_eq!(counted, (mine.to_owned(), theirs.to_owned()), "{modern}");
+        }
+        assert_eq!(counter.opened(), if modern { 0 } else { 2 });
+    }
+}
+
 /// A changed configuration holds for every owner's connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_reaches_every_owner() {
@@ -209,6 +249,19 @@ async fn a_reload_reaches_every_owner() {
     let task = modern.task("count", json!([])).await;
     assert_eq!(modern.until(&task, "completed").await["result"]["content"][0]["text"], "3");
     assert_eq!(after.opened(), 2);
+    // What nobody needs any more is ended, although its owner is active.
+    let shared =
+        UpstreamSpec { sessions: UpstreamSessions::Shared, policy: quick(), ..after.spec("counter") };
+    server.gateway.reload(vec![shared]).expect("reloaded");
+    assert_eq!((count_local(&mut local).await, count(&other).await), ("1".to_owned(), "2".to_owned()));
+    after
+        .until("the end of both sessions", |after| {
+            ["session-1", "session-2"]
+                .iter()
+                .all(|session| after.ended().iter().any(|ended| ended == session))
+        })
+        .await;
+    assert_eq!((count(&other).await, after.opened()), ("3".to_owned(), 3));
 }
 
 /// Case 23 after a crash: each owner's task goes on in that owner's session, and the owner's calls join it there.
@@ -246,7 +299,7 @@ async fn tasks_go_on_in_the_sessions_of_their_owners() {
     let [mine_in, theirs_in] = ["task-1", "task-2"].map(|task| again(task).remove(0));
     assert_ne!(mine_in, theirs_in);
     // Longer than idle ones are kept.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
     let (mut local, other) = (Pipe::open(&life.server().gateway).await, Old::open(life.server()).await);
     count_local(&mut local).await;
     assert_eq!(counter.where_asked("tools/call", "count"), [&*mine_in]);

@@ -4,6 +4,8 @@
 //! connection that could end: a request fails for itself, and what that says of the requests to come is told beside it.
 
 mod answer;
+mod challenge;
+mod discovery;
 mod failure;
 mod general;
 mod headers;

@@ -63,6 +63,12 @@ impl HttpServer {
         self.auth = Auth::OAuth(Arc::new(TokenServer::new(token_url, oauth)));
         self
     }
+
+    /// With tokens of the authorization server that the server names, if it is this issuer or has the server's own origin.
+    pub fn oauth_found(mut self, issuer: Option<String>, oauth: OAuth) -> Self {
+        self.auth = Auth::OAuth(Arc::new(TokenServer::found_by(self.url.clone(), issuer, oauth)));
+        self
+    }
 }
 
 impl fmt::Debug for HttpServer {

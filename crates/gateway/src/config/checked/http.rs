@@ -65,7 +65,7 @@ pub(super) fn check(
             exposed(url.span(), what);
         }
         if let (Auth::OAuth(tokens), Some(oauth)) = (&auth, &raw.oauth)
-            && tokens.url().is_exposed()
+            && tokens.url().is_some_and(ServerUrl::is_exposed)
         {
             let span = span_of(&oauth.get_ref().token_url).unwrap_or(oauth.span());
             exposed(span, "what shows who is calling");
@@ -139,21 +139,26 @@ fn check_oauth(
     around: &Surroundings<'_>,
 ) -> Option<TokenServer> {
     let (span, raw) = (written.span(), written.get_ref());
-    for (key, help) in [
-        ("token_url", "add `token_url = \"https://…\"`: where the authorization server gives out tokens"),
-        ("client_id", "add `client_id = \"…\"`: what the authorization server knows taskgate by"),
-    ] {
-        if !raw.written.iter().any(|written| written == key) {
-            around.problems.add_with_help(span.clone(), format!("[upstream.oauth] has no `{key}`"), help);
-        }
-    }
     let has = |key: &str| raw.written.iter().any(|written| written == key);
+    if !has("client_id") {
+        let help = "add `client_id = \"…\"`: what the authorization server knows taskgate by";
+        around.problems.add_with_help(span.clone(), "[upstream.oauth] has no `client_id`", help);
+    }
+    if let (true, Some(issuer)) = (has("token_url"), &raw.issuer) {
+        let what = "[upstream.oauth] has both `token_url` and `issuer`, by which a token endpoint is found";
+        around.problems.add_with_help(issuer.span(), what, "allowed: one of the two");
+    }
     if !has("client_secret") && !has("refresh_token") {
         let help = "add `client_secret`, to get tokens in taskgate's own name, or `refresh_token`, to renew somebody's";
         around.problems.add_with_help(span, "[upstream.oauth] has nothing to get a token with", help);
     }
     let address = "the address of a token endpoint, https:// if it is not on this machine";
     let token_url = around.parsed(&raw.token_url, "token_url", address, ServerUrl::parse);
+    let address = "the address of an authorization server, https:// if it is not on this machine";
+    let issuer = around.parsed(&raw.issuer, "issuer", address, |text| match ServerUrl::parse(text)? {
+        url if url.is_exposed() => Err("would be asked over an unencrypted connection".to_owned()),
+        _ => Ok(text.to_owned()),
+    });
     let words = r#""header", "form""#;
     let in_form = around.parsed(&raw.secret_in, "secret_in", words, |word| match word {
         "header" => Ok(false),
@@ -177,8 +182,9 @@ fn check_oauth(
     // "MUST be sent regardless of whether authorization servers support it" (MCP, authorization). Some refuse it, so it can be
     // left out by an empty text.
     let resource = match &raw.resource {
-        Some(resource) => Some(resource.get_ref().clone()).filter(|resource| !resource.is_empty()),
-        None => url.map(ServerUrl::resource),
+        Some(resource) => Some(resource.get_ref().clone()),
+        // Where the token endpoint is found, so is that.
+        None => url.filter(|_| has("token_url")).map(ServerUrl::resource),
     };
     let oauth = OAuth {
         client_id: raw.client_id.as_ref()?.get_ref().clone(),
@@ -189,7 +195,12 @@ fn check_oauth(
         resource,
         audience: None,
     };
-    Some(TokenServer::new(token_url?, oauth))
+    match token_url {
+        Some(token_url) => Some(TokenServer::new(token_url, oauth)),
+        // One that is there but wrong has been noted already.
+        None if has("token_url") => None,
+        None => Some(TokenServer::found_by(url?.clone(), issuer, oauth)),
+    }
 }
 
 /// A secret that a header can carry.

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use taskgate_gateway::{HttpServer, ServerUrl, UpstreamKind, UpstreamSpec};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::soon;
 
@@ -28,6 +28,7 @@ pub struct Counter {
     known: Arc<Mutex<Known>>,
     gate: watch::Sender<bool>,
     news: watch::Sender<u64>,
+    stop: Arc<Mutex<Option<oneshot::Sender<()>>>>,
 }
 
 #[derive(Default)]
@@ -52,24 +53,37 @@ struct Remembered {
 impl Counter {
     /// Starts one.
     pub async fn start() -> Counter {
-        Counter::with(false).await
+        Counter::at(([127, 0, 0, 1], 0).into(), false).await.expect("a port")
     }
 
     /// Starts one of 2026-07-28, which has no sessions.
     pub async fn modern() -> Counter {
-        Counter::with(true).await
+        Counter::at(([127, 0, 0, 1], 0).into(), true).await.expect("a port")
     }
 
-    async fn with(modern: bool) -> Counter {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    /// Starts one here, of 2026-07-28 or not, if nobody else is here.
+    pub async fn at(addr: SocketAddr, modern: bool) -> Option<Counter> {
+        let listener = TcpListener::bind(addr).await.ok()?;
         let addr = listener.local_addr().expect("an address");
         let known = Arc::new(Mutex::new(Known { modern, ..Known::default() }));
         let (gate, news) = (watch::Sender::new(false), watch::Sender::new(0));
-        let counter = Counter { addr, known, gate, news };
+        let (stop, stopped) = oneshot::channel::<()>();
+        let stop = Arc::new(Mutex::new(Some(stop)));
+        let counter = Counter { addr, known, gate, news, stop };
         let routes =
             Router::new().route("/mcp", post(message).get(general).delete(end)).with_state(counter.clone());
-        tokio::spawn(async move { axum::serve(listener, routes).await });
-        counter
+        tokio::spawn(async move {
+            tokio::select! {
+                ended = async { axum::serve(listener, routes).await } => ended,
+                _ = stopped => Ok(()),
+            }
+        });
+        Some(counter)
+    }
+
+    /// Lets nobody in any more.
+    pub fn stop(&self) {
+        drop(self.stop.lock().take());
     }
 
     /// As an upstream.
