@@ -69,15 +69,6 @@ const OF_A_CHILD: Other = (
     "a child process and its memory end with the taskgate that started it",
 );
 
-const OF_A_SESSION: Other = (
-    "restart",
-    [
-        "failed -32603 The server no longer knows the task it made of this call: …",
-        "failed The server no longer knows the task it made of this call: …",
-    ],
-    "a task belongs to the session it was made in",
-);
-
 const NO_ERROR_IS_KEPT: Other = (
     "error",
     ["failed -32603 Task … has no result stored", "failed it went wrong"],
@@ -110,7 +101,7 @@ impl Server {
             }
         };
         let mut rest = format!(
-            "speak = {:?}\nupstream_tasks = \"always\"\n[upstream.defaults]\ntasks = \"always\"\npoll_interval = \"200ms\"\n",
+            "speak = {:?}\nupstream_tasks = \"always\"\n[upstream.defaults]\ntasks = \"always\"\npoll_interval = \"500ms\"\n",
             self.speak
         );
         rest.push_str("[upstream.tools.greet]\ntasks = \"never\"\n");
@@ -227,7 +218,7 @@ fn every_client(server: &Server) {
 /// CASES 6, 8, 9, 15 and 17 with the TypeScript SDK's tasks of 2025-11-25.
 #[test]
 fn the_typescript_sdk_hosts_tasks() {
-    let others = &[NO_ERROR_IS_KEPT, OF_A_SESSION];
+    let others = &[NO_ERROR_IS_KEPT];
     let server =
         Server { name: "TypeScript SDK", command: typescript, path: Some("/mcp"), speak: "auto", others };
     every_cell(&server);
@@ -244,7 +235,7 @@ fn the_python_sdk_hosts_tasks() {
         ["failed -32603 it went wrong", "failed it went wrong"],
         "of an error it keeps the message alone",
     );
-    let others = &[ERROR, OF_A_SESSION];
+    let others = &[ERROR];
     let server = Server { name: "Python SDK", command: python, path: Some("/mcp"), speak: "auto", others };
     every_cell(&server);
     every_client(&server);

@@ -19,6 +19,7 @@ mod handlers;
 mod hosted;
 mod hosted_again;
 mod hosted_by_libraries;
+mod hosted_in_sessions;
 mod hosted_oddly;
 mod hostile;
 mod inline;

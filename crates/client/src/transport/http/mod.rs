@@ -8,6 +8,7 @@ mod failure;
 mod general;
 mod headers;
 mod line;
+mod named;
 mod oauth;
 mod secret;
 mod server;
@@ -18,6 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
@@ -28,9 +30,10 @@ use tokio::time::timeout;
 
 use super::Link;
 use answer::Asked;
-use line::{Line, Repeat};
+use line::{Line, Opened, Repeat};
 
 pub use failure::{FailureKind, RequestFailure};
+pub use named::Named;
 pub use oauth::{OAuth, Tokens};
 pub use reqwest::header::HeaderName;
 pub use secret::Secret;
@@ -50,16 +53,23 @@ const ENDING: Duration = Duration::from_secs(2);
 ///
 /// What is missing on this machine.
 pub fn connect(server: &HttpServer) -> Result<Link, String> {
+    connect_in(server, Opened::default())
+}
+
+/// The same within a session that may have been opened already.
+fn connect_in(server: &HttpServer, opened: Opened) -> Result<Link, String> {
+    let opened = Arc::new(Mutex::new(opened));
     let clients = server::Clients::new(&server.url)?;
     let (out, outgoing) = mpsc::channel(QUEUE);
     let (to_reader, inbound) = mpsc::channel(QUEUE);
-    let line = Arc::new(Line::new(clients, server.clone(), to_reader));
+    let line = Arc::new(Line::new(clients, server.clone(), opened.clone(), to_reader));
     let (speaking, farewell) = watch::channel(());
     tokio::spawn(async move {
         run(line, outgoing).await;
         drop(speaking);
     });
-    Ok(Link { out, inbound, control: None, farewell: Some(farewell) })
+    let named = Some(Named::new(server.clone(), opened));
+    Ok(Link { out, inbound, control: None, farewell: Some(farewell), named })
 }
 
 /// Carries messages out until the link is dropped; then lets go of every stream and ends the session.
