@@ -37,6 +37,7 @@ mod owners;
 mod polling;
 mod processes;
 mod recorder;
+mod recorder_hosted;
 mod reloading;
 mod resources;
 mod restart;
