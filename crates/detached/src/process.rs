@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use crate::MARK;
@@ -20,6 +20,7 @@ const KILLING: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
+    group: i32,
     session: i32,
     /// When it was started, in ticks since the boot.
     pub(crate) start: u64,
@@ -42,6 +43,7 @@ fn read(stat: &str) -> Option<Process> {
     }
     Some(Process {
         pid: pid.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
         session: fields.get(3)?.parse().ok()?,
         start: fields.get(19)?.parse().ok()?,
     })
@@ -56,19 +58,24 @@ fn members(session: i32) -> Vec<Process> {
 }
 
 /// Ends every other process of the session that the caller leads: SIGTERM, and SIGKILL after the grace. Returns
-/// whether nobody is left.
+/// whether nobody is left. `first` is the first process of the command, which leads its process group and may have ended,
+/// but nobody has asked for its status yet.
 ///
-/// The whole session, and not only the command's process group: a shell with job control makes more groups.
-pub(crate) fn end_session(session: i32, grace: Duration) -> bool {
+/// The whole session, and not only the command's process group: a shell with job control makes more groups. And the groups,
+/// not only the processes: one that only lives to make the next is gone before it is counted, and a signal to a group leaves
+/// none of it out.
+pub(crate) fn end_session(session: i32, first: i32, grace: Duration) -> bool {
     let living = || members(session);
     let asked = living();
-    if asked.is_empty() {
-        return true;
+    for signal in [Signal::SIGTERM, Signal::SIGCONT] {
+        send_group(first, signal);
+        // What is stopped hears SIGTERM only when it goes on.
+        send(&asked, first, signal);
     }
-    // What is stopped hears SIGTERM only when it goes on.
-    send(&asked, Signal::SIGTERM);
-    send(&asked, Signal::SIGCONT);
-    until_none(grace, || {}, living) || kill_all(living)
+    let has_ended = until_none(grace, || {}, living);
+    // Of those who ignore SIGTERM, too, nobody may have been seen.
+    send_group(first, Signal::SIGKILL);
+    has_ended || kill_all(session)
 }
 
 /// Kills what a supervisor that was killed has left of its session. Returns whether nobody is left.
@@ -83,7 +90,7 @@ pub(crate) fn kill_leftovers(begun: &Begun, leader: Option<Leader>, dir: &Path) 
     if !members(begun.session).iter().any(is_ours) {
         return true;
     }
-    kill_all(|| members(begun.session))
+    kill_all(begun.session)
 }
 
 fn has_mark(pid: i32, dir: &Path) -> bool {
@@ -93,9 +100,19 @@ fn has_mark(pid: i32, dir: &Path) -> bool {
         .is_ok_and(|all| all.split(|byte| *byte == 0).any(|variable| variable == mark))
 }
 
-fn kill_all(living: impl Fn() -> Vec<Process>) -> bool {
+fn kill_all(session: i32) -> bool {
+    let kill = || {
+        let living = members(session);
+        let mut groups: Vec<i32> = living.iter().map(|process| process.group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        // The session's own is the supervisor's.
+        groups.retain(|group| *group > 0 && *group != session);
+        groups.into_iter().for_each(|group| send_group(group, Signal::SIGKILL));
+        send(&living, 0, Signal::SIGKILL);
+    };
     // They may fork while they are counted, so they are killed as long as there are any.
-    until_none(KILLING, || send(&living(), Signal::SIGKILL), &living)
+    until_none(KILLING, kill, || members(session))
 }
 
 fn until_none(limit: Duration, before: impl Fn(), living: impl Fn() -> Vec<Process>) -> bool {
@@ -112,11 +129,18 @@ fn until_none(limit: Duration, before: impl Fn(), living: impl Fn() -> Vec<Proce
     }
 }
 
-fn send(processes: &[Process], signal: Signal) {
-    for process in processes {
+/// To each of these that is not in this group.
+fn send(processes: &[Process], but_of: i32, signal: Signal) {
+    for process in processes.iter().filter(|process| process.group != but_of) {
         // The only error that can happen is that it has just ended.
         let _ = kill(Pid::from_raw(process.pid), signal);
     }
+}
+
+/// To all of a process group at once, what is just being made included.
+fn send_group(group: i32, signal: Signal) {
+    // The only error that can happen is that nobody is left.
+    let _ = killpg(Pid::from_raw(group), signal);
 }
 
 #[cfg(test)]
@@ -128,7 +152,11 @@ mod tests {
         let tail = "S 1 7 9 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 4242 0 0";
         for name in ["sleep", "a b", "a) S 3", ")"] {
             let process = read(&format!("12 ({name}) {tail}")).expect("a process");
-            assert_eq!((process.pid, process.session, process.start), (12, 9, 4242), "{name}");
+            assert_eq!(
+                (process.pid, process.group, process.session, process.start),
+                (12, 7, 9, 4242),
+                "{name}"
+            );
         }
         assert_eq!(read(&format!("12 (sleep) {}", tail.replace('S', "Z"))), None);
         assert_eq!(read("12"), None);

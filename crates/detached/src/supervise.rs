@@ -126,14 +126,15 @@ fn see_through(
     told: &AtomicBool,
 ) -> Result<(), DetachedError> {
     let pumps = Pumps::start(dir, spec, &mut child);
-    let ended = ended(child.id());
-    if let Some(process) = i32::try_from(child.id()).ok().and_then(Process::find) {
+    let first = i32::try_from(child.id()).unwrap_or(i32::MAX);
+    let ended = ended(first);
+    if let Some(process) = Process::find(first) {
         let leader = Leader { pid: process.pid, start: process.start };
         // Without it the mark alone has to do.
         durable::write(dir, name::LEADER, &leader).unwrap_or_else(|error| eprintln!("{error}"));
     }
     let cause = wait(dir, spec, &ended, told);
-    if !end_session(begun.session, Duration::from_millis(spec.grace_ms)) {
+    if !end_session(begun.session, first, Duration::from_millis(spec.grace_ms)) {
         eprintln!("a process of the command cannot be killed");
     }
     // Until now the first process, dead or not, has kept its number from being given away.
@@ -143,9 +144,9 @@ fn see_through(
 }
 
 /// Hears of the end of the command's first process. Its status is left where it is: see above.
-fn ended(leader: u32) -> Receiver<()> {
+fn ended(leader: i32) -> Receiver<()> {
     let (sender, ended) = mpsc::channel();
-    let leader = Pid::from_raw(i32::try_from(leader).unwrap_or(i32::MAX));
+    let leader = Pid::from_raw(leader);
     thread::spawn(move || {
         while waitid(Id::Pid(leader), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) == Err(Errno::EINTR) {}
         let _ = sender.send(());

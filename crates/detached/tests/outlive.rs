@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use taskgate_detached::{
     Attempt, Cause, Environment, Exit, Interruption, Launcher, Spec, State, Status, attempts, identify,
@@ -268,6 +268,34 @@ fn an_exit_ends_what_is_left() {
     assert_eq!((status.cause, status.exit), (Cause::Itself, Some(Exit::Code(0))));
     assert!(scene.pids(2).iter().all(|pid| is_gone(*pid)));
     assert_eq!(attempt.stdout().expect("read").text(), "done\n");
+}
+
+/// CASE 16: processes that only live to make the next one are seen by nobody who counts processes, and end all the same: when
+/// the first one has exited, and when they are stopped and ignore SIGTERM.
+#[test]
+fn a_chain_of_processes_ends() {
+    let chain = "python3 -c 'import os\nticks = os.open(\"ticks\", os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n\
+                 while not os.fork() or os._exit(0): os.write(ticks, b\".\")'";
+    for (script, is_stopped) in [
+        (format!("{chain} $0; while [ ! -s ticks ]; do sleep 0.02; done"), false),
+        (format!("trap '' TERM; {chain} $0; while [ ! -s ticks ]; do sleep 0.02; done"), false),
+        (format!("trap '' TERM; {chain} $0; while :; do sleep 0.05; done"), true),
+    ] {
+        let scene = Scene::new();
+        let ticks = || fs::metadata(scene.path("ticks")).map_or(0, |ticks| ticks.len());
+        let attempt = scene.orphan(&scene.spec(&script));
+        if is_stopped {
+            until("the chain", || (ticks() > 10).then_some(()));
+            attempt.stop().expect("stop");
+        }
+        ended(&attempt);
+        let before = ticks();
+        let is_of_it = |line: &str| line.contains(&scene.mark()) && !line.contains("supervise");
+        let found = (0..20).map(|_| living(is_of_it).len()).max();
+        let after = ticks();
+        let _ = killpg(Pid::from_raw(scene.pids(1)[0]), Signal::SIGKILL);
+        assert_eq!((after, found), (before, Some(0)), "{script}");
+    }
 }
 
 /// Nobody but the supervisor is there to enforce it.

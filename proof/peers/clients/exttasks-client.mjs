@@ -4,6 +4,8 @@
 //   node exttasks-client.mjs --era E [tool options] --stdio CMD [ARG...]
 // Restart drill (durability): --phase create --ref FILE  (creates, hands off the reference, exits 0)
 //                             --phase resume --ref FILE  (new process: resumes the reference and settles)
+// Given calls: --phase calls --calls '[{"id", "tool", "args", "plain"?, "answers"?: {MESSAGE: CONTENT}, "cancelWhen"?: {"file", "line"}}]'
+//   Each is made as a task unless it is plain, and its outcome is the detail of the check with its id.
 // Prints one JSON object; exit 0 iff all checks pass (minus --allow id,id) and none of the allowed ones passes.
 import fs from "node:fs";
 import os from "node:os";
@@ -38,6 +40,7 @@ const O = {
   timeout: "60",
   header: "",
   retention: "",
+  calls: "[]",
 };
 let stdio;
 const a = process.argv.slice(2);
@@ -62,7 +65,8 @@ const ck = (id, ok, detail) => {
   checks.push({ id, ok: !!ok, ...(detail === undefined ? {} : { detail }) });
   return !!ok;
 };
-let answer = J(O["elicit-answer"]);
+let answer = J(O["elicit-answer"]),
+  answers = {}; // by the question's message, before `answer`
 const elicited = [];
 const clientInfo = { name: "exttasks-client", version: "1" };
 const capabilities =
@@ -150,7 +154,7 @@ async function open() {
     onInputRequest: X.createApplicationInputHandler({
       elicitation: (r, c) => {
         elicited.push({ params: r.params.message, scope: c.scope, delivery: c.delivery, taskId: c.taskId });
-        return { action: "accept", content: answer };
+        return { action: "accept", content: answers[r.params.message] ?? answer };
       },
       sampling: () => {
         throw new Error("no sampling");
@@ -345,6 +349,30 @@ async function all() {
   ck("no-background-errors", errors.length === 0, errors);
   await close();
 }
+// A text of a single letter is told as letter*count.
+const brief = (t) => (t?.length > 100 && t === t[0].repeat(t.length) ? `${t[0]}*${t.length}` : t);
+const told = (status, result, error) =>
+  [status, result?.isError && "isError", brief(txt(result)), error?.code, error?.message]
+    .filter((word) => word !== undefined && word !== false)
+    .join(" ");
+async function calls() {
+  const { session, errors, close } = await open();
+  for (const c of J(O.calls))
+    await guard(c.id, async () => {
+      answers = c.answers ?? {};
+      const ex = await session.callTool(c.tool, c.args ?? {}, c.plain ? undefined : REQ());
+      if (c.cancelWhen) {
+        const { file, line } = c.cancelWhen;
+        while (!(fs.existsSync(file) && fs.readFileSync(file, "utf8").split("\n").includes(line)))
+          await new Promise((r) => setTimeout(r, 50));
+        await ex.cancel();
+      }
+      const { status, result, error } = (await settle(ex)).outcome;
+      ck(c.id, true, told(status, result, error));
+    });
+  ck("no-background-errors", errors.length === 0, errors);
+  await close();
+}
 async function create() {
   const { session, close } = await open();
   const ex = await session.callTool(O.slow, J(O["slow-args"]), REQ());
@@ -359,12 +387,8 @@ async function resume() {
   await guard("resume", async () => {
     const ex = await session.resumeTask(J(fs.readFileSync(O.ref)));
     const s = await settle(ex, 90000);
-    ck("resume-completed", s.outcome.status === "completed", {
-      st: s.outcome.status,
-      text: txt(s.outcome.result),
-      err: s.outcome.error?.message,
-      seen: s.seen,
-    });
+    const { status, result, error } = s.outcome;
+    ck("resume-completed", status === "completed", told(status, result, error));
   });
   await close();
 }
@@ -402,7 +426,7 @@ function finish() {
   process.exit(bad.length || stale.length || crash || !checks.length ? 1 : 0);
 }
 try {
-  await { all, create, resume }[O.phase]();
+  await { all, calls, create, resume }[O.phase]();
 } catch (e) {
   crash = `${e?.name}: ${e?.message}${e?.cause ? " <- " + e.cause : ""}`;
 }

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """A server nobody here wrote the inside of: FastMCP over Streamable HTTP.  fastmcp-server.py PORT FOLDER
 
-It keeps tasks of 2026-07-28 in its own memory. Every call leaves a line in FOLDER/begun; `held` works until FOLDER/open exists."""
+It keeps tasks of 2026-07-28 in its own memory. Every call of `echo`, `steps` and `held` leaves a line in FOLDER/begun; the last two
+work until FOLDER/open exists, and `held` leaves a line in FOLDER/stopped if it is cancelled before. The other tools are those that
+../clients call."""
 
 import asyncio
+import datetime
 import logging
 import pathlib
 import sys
@@ -11,15 +14,23 @@ import sys
 logging.disable(logging.INFO)
 import fastmcp_tasks  # registers the tasks extension
 from fastmcp import Context, FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.utilities.tasks import TaskConfig
+from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
 port, folder = int(sys.argv[1]), pathlib.Path(sys.argv[2])
 server = FastMCP("peer")
 server.add_extension(fastmcp_tasks.TasksExtension())
 
 
+def note(file: str, line: str) -> None:
+    with open(folder / file, "a") as notes:
+        notes.write(line + "\n")
+
+
 def begin(label: str) -> None:
-    with open(folder / "begun", "a") as begun:
-        begun.write(label + "\n")
+    note("begun", label)
 
 
 @server.tool
@@ -41,11 +52,69 @@ async def steps(ctx: Context, label: str) -> str:
     return f"{label} is done"
 
 
-@server.tool(task=True)
+def task(mode: str):
+    return server.tool(task=TaskConfig(mode=mode, poll_interval=datetime.timedelta(seconds=0.1)))
+
+
+@task("optional")
 async def held(label: str) -> str:
     begin(label)
-    await wait()
+    try:
+        await wait()
+    except asyncio.CancelledError:
+        note("stopped", label)
+        raise
     return f"{label} is done"
+
+
+@server.tool
+async def greet(name: str) -> str:
+    return f"Hello, {name}!"
+
+
+@task("optional")
+async def slow_compute(seconds: float, label: str) -> str:
+    await asyncio.sleep(seconds)
+    return f"{label} took {seconds}s"
+
+
+@task("optional")
+async def large(size: int) -> str:
+    return "é" * size
+
+
+@task("required")
+async def failing_job() -> str:
+    raise ToolError("it did not work")
+
+
+@task("optional")
+async def protocol_error_job() -> str:
+    raise MCPError(code=-32050, message="it went wrong")
+
+
+def form(message: str, name: str, kind: str) -> ElicitRequest:
+    schema = {"type": "object", "properties": {name: {"type": kind}}, "required": [name]}
+    return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
+
+
+@task("required")
+async def confirm_delete(ctx: Context, filename: str) -> str | InputRequiredResult:
+    if not ctx.input_responses:
+        return InputRequiredResult(
+            input_requests={"confirm": form(f"Delete {filename}?", "confirm", "boolean")}
+        )
+    answer = ctx.input_responses["confirm"]
+    confirmed = str((answer.content or {}).get("confirm")).lower()
+    return f"{filename}: {answer.action} {confirmed}"
+
+
+@task("required")
+async def multi_input(ctx: Context) -> str | InputRequiredResult:
+    if not ctx.input_responses:
+        asked = {key: form(key, "value", "string") for key in ("one", "two")}
+        return InputRequiredResult(input_requests=asked)
+    return " ".join(ctx.input_responses[key].content["value"] for key in ("one", "two"))
 
 
 print(f"peer listens on {port}", file=sys.stderr, flush=True)

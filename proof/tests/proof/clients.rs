@@ -17,7 +17,13 @@ fn every_real_client_is_content_over_http() {
 
 /// Runs every client against the server at this URL, one after the other.
 pub fn every_real_client(url: &str, how: &str) {
+    every_real_client_with(url, how, |_, _| {});
+}
+
+/// The same after the clients have been told more, by their names.
+pub fn every_real_client_with(url: &str, how: &str, tell: impl Fn(&str, &mut Command)) {
     for (name, mut command) in clients() {
+        tell(name, &mut command);
         if name.starts_with("ext-tasks") {
             command.arg("--url");
         }

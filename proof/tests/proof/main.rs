@@ -28,5 +28,6 @@ mod serve;
 mod site;
 mod situations;
 mod store;
+mod task_servers;
 mod tidy;
 mod urls;

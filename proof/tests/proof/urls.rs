@@ -16,9 +16,9 @@ use crate::clients::every_real_client;
 use crate::serve::{Fixtures, plain, rmcp, url};
 
 /// A server and the taskgate in front of it, and where both leave their traces.
-struct Scene {
+pub struct Scene {
     folder: tempfile::TempDir,
-    address: SocketAddr,
+    pub address: SocketAddr,
 }
 
 fn free() -> SocketAddr {
@@ -26,12 +26,12 @@ fn free() -> SocketAddr {
 }
 
 impl Scene {
-    fn new() -> Scene {
+    pub fn new() -> Scene {
         let folder = tempfile::Builder::new().prefix("taskgate-urls-").tempdir().expect("a folder");
         Scene { folder, address: free() }
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
@@ -44,13 +44,22 @@ impl Scene {
         self.gateway_with("", server, rest)
     }
 
-    fn gateway_with(&self, top: &str, server: SocketAddr, rest: &str) -> (Program, SocketAddr) {
-        Program::serve(self.command(top, &url(server), rest))
+    pub fn gateway_with(&self, top: &str, server: SocketAddr, rest: &str) -> (Program, SocketAddr) {
+        self.gateway_of(top, &format!("url = {:?}", url(server)), rest)
+    }
+
+    /// The same with these words in the place of the URL.
+    pub fn gateway_of(&self, top: &str, server: &str, rest: &str) -> (Program, SocketAddr) {
+        Program::serve(self.command_of(top, server, rest))
     }
 
     fn command(&self, top: &str, url: &str, rest: &str) -> Command {
+        self.command_of(top, &format!("url = {url:?}"), rest)
+    }
+
+    fn command_of(&self, top: &str, server: &str, rest: &str) -> Command {
         let config = format!(
-            "listen = \"127.0.0.1:0\"\nstore = \"tasks.db\"\n{top}[[upstream]]\nname = \"far\"\nurl = {url:?}\n{rest}\n"
+            "listen = \"127.0.0.1:0\"\nstore = \"tasks.db\"\n{top}[[upstream]]\nname = \"far\"\n{server}\n{rest}\n"
         );
         let file = self.path().join("taskgate.toml");
         fs::write(&file, config).expect("the folder can be written");
@@ -59,7 +68,7 @@ impl Scene {
         command
     }
 
-    fn start(&self, mut command: Command, says: &str) -> Program {
+    pub fn start(&self, mut command: Command, says: &str) -> Program {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let program = Program::start(command);
         wait::until("the peer", || program.said().contains(says).then_some(()));
@@ -76,16 +85,16 @@ impl Scene {
         program
     }
 
-    fn begun(&self, label: &str) -> usize {
+    pub fn begun(&self, label: &str) -> usize {
         let begun = fs::read_to_string(self.path().join("begun")).unwrap_or_default();
         begun.lines().filter(|line| *line == label).count()
     }
 
-    fn begins(&self, label: &str, times: usize) {
+    pub fn begins(&self, label: &str, times: usize) {
         wait::until(&format!("{label} begins"), || (self.begun(label) == times).then_some(()));
     }
 
-    fn open(&self) {
+    pub fn open(&self) {
         fs::write(self.path().join("open"), "").expect("the folder can be written");
     }
 }
@@ -282,7 +291,7 @@ fn a_fastmcp_task_is_found_again_after_a_kill() {
 }
 
 /// Waits until the ways back to so many far tasks are in the store.
-fn checkpointed(scene: &Scene, tasks: i64) {
+pub fn checkpointed(scene: &Scene, tasks: i64) {
     let store = scene.path().join("tasks.db");
     wait::until("the checkpoints", || {
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -26,6 +26,7 @@ use taskgate_wire::{Message, method};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::transport::http::Named;
 use crate::transport::{CloseCause, CloseReason, Link};
 use call::PendingCall as Call;
 use params::Stamp;
@@ -79,6 +80,21 @@ impl Session {
     /// What we declare where a call brings no capabilities of its own.
     pub fn capabilities(&self) -> &Payload {
         &self.about.capabilities
+    }
+
+    /// The session as its server calls it, over HTTP and up to 2025-11-25.
+    pub fn named(&self) -> Option<&Named> {
+        self.line.0.named.as_ref()
+    }
+
+    /// The session of this name at the same server, which was opened before; `None` where sessions have no names. Whether the
+    /// server still has it is found out by asking.
+    pub fn resumed(&self, name: &str) -> Option<Session> {
+        let link = self.named()?.link_to(name).ok()?;
+        let shared = Arc::new(Shared::new(&link));
+        let line = Arc::new(Lifeline(shared.clone()));
+        tokio::spawn(reader::run(shared, link));
+        Some(Session { line, about: self.about.clone() })
     }
 
     /// The process at the other end, if there is one.

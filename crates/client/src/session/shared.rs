@@ -11,6 +11,7 @@ use super::notifications::{Heard, Notifications};
 use super::outbox::Outbox;
 use super::question::QuestionReply;
 use super::table::{Entry, Table};
+use crate::transport::http::Named;
 use crate::transport::stdio::ProcessControl;
 use crate::transport::{CloseCause, CloseReason, Link};
 
@@ -32,6 +33,7 @@ pub(super) struct Shared {
     pub(super) stale: watch::Sender<Option<CloseReason>>,
     pub(super) control: Option<ProcessControl>,
     pub(super) farewell: Option<watch::Receiver<()>>,
+    pub(super) named: Option<Named>,
     /// Taken away at the end, so that listeners notice it.
     heard: Mutex<Option<broadcast::Sender<Heard>>>,
     /// What was heard before anybody listened.
@@ -50,6 +52,7 @@ impl Shared {
             stale: watch::Sender::new(None),
             control: link.control.clone(),
             farewell: link.farewell.clone(),
+            named: link.named.clone(),
             heard: Mutex::new(Some(heard)),
             first: Mutex::new(Some(first)),
         }

@@ -19,5 +19,5 @@ pub struct FarEnd {
 pub fn pair(capacity: usize) -> (Link, FarEnd) {
     let (to_server, inbox) = mpsc::channel(capacity.max(1));
     let (out, inbound) = mpsc::channel(capacity.max(1));
-    (Link { out: to_server, inbound, control: None, farewell: None }, FarEnd { inbox, out })
+    (Link { out: to_server, inbound, control: None, farewell: None, named: None }, FarEnd { inbox, out })
 }

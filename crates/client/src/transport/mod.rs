@@ -23,6 +23,8 @@ pub struct Link {
     pub control: Option<stdio::ProcessControl>,
     /// Ends when the last word to the other end has been said, where that takes a while after the link is dropped.
     pub farewell: Option<watch::Receiver<()>>,
+    /// The session as its server calls it, where it may be called something.
+    pub named: Option<http::Named>,
 }
 
 /// Something that arrived.

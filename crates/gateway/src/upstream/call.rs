@@ -4,6 +4,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use taskgate_client::session::{CallEvent, CallFailure, Lane};
+use taskgate_client::transport::http::Named;
 use taskgate_client::{FailureKind, RequestFailure};
 use taskgate_engine::{Ending, Report, Work};
 use taskgate_task::{InvalidPayload, Payload, Round, pause_before};
@@ -222,13 +223,22 @@ async fn attempt(
             failed_with("The server answered with a task although none was asked for")
         }
         (Ok((id, first)), Some(heard)) => {
-            let handle = Handle { id, era: line.lane.version().as_str().to_owned(), calls };
+            let session = line.session_name();
+            let handle = Handle { id, era: line.lane.version().as_str().to_owned(), session, calls };
             match hosted::keep(line, &handle, report).await {
                 Ok(()) => {
                     let line = line.clone();
+                    // If this future is dropped or the connection lost, the task may go on, and so must the session that it may
+                    // belong to.
+                    let named = line.session.named().cloned();
+                    named.iter().for_each(Named::hold);
                     let start = Start { line, handle, first: Some(first), token: Some(token), heard };
                     // Boxed: most calls make no task, and each would be as large as the following of one.
-                    return Box::pin(follow(start, report)).await.map_err(NotDone::Forgotten);
+                    let followed = Box::pin(follow(start, report)).await;
+                    if !matches!(followed, Ok(Ending::Lost { .. })) {
+                        named.iter().for_each(Named::release);
+                    }
+                    return followed.map_err(NotDone::Forgotten);
                 }
                 Err(error) => failed_with(&format!("The handle of the server's task was not kept: {error}")),
             }

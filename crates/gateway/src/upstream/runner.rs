@@ -115,8 +115,8 @@ impl Runner for McpRunner {
             }
             let ending = match (session, mark) {
                 (Ok(session), Some(Mark::Task(handle))) => {
-                    let heard = session.notifications();
-                    let line = Line::back_to(&handle, session, &request);
+                    let line = Line::back_to(&handle, session, &request).await;
+                    let heard = line.session.notifications();
                     let calls = handle.calls;
                     let start = Start { line: line.clone(), handle, first: None, token: None, heard };
                     match follow(start, &report).await {

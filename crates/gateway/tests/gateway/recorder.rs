@@ -15,6 +15,7 @@ use taskgate_task::Payload;
 use taskgate_wire::{Id, Message};
 use tokio::sync::mpsc;
 
+use crate::harness::at_url::at_url;
 use crate::harness::dice::Dice;
 use crate::harness::pairs::{differences, member};
 use crate::harness::{Child, Era, Modern, Old, Pipe, Server, logs, quick, settings, soon};
@@ -27,6 +28,7 @@ const OWN_META: &[&str] = &[
     "io.modelcontextprotocol/clientCapabilities",
     "io.modelcontextprotocol/logLevel",
     "io.modelcontextprotocol/serverInfo",
+    "io.modelcontextprotocol/related-task",
 ];
 
 /// Methods that are relayed, each with a member that it cannot be without.
@@ -56,9 +58,25 @@ struct Tape {
 
 type Shared = Arc<Mutex<Tape>>;
 
+/// How the upstream is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Link,
+    Url,
+}
+
+pub const WAYS: [(Era, By); 4] =
+    [(Era::Session, By::Link), (Era::Modern, By::Link), (Era::Session, By::Url), (Era::Modern, By::Url)];
+
 /// An upstream of this era that follows the tape.
-fn upstream(era: Era, tape: &Shared) -> UpstreamSpec {
+async fn upstream(era: Era, by: By, tape: &Shared) -> UpstreamSpec {
     let tape = tape.clone();
+    if by == By::Url {
+        let (link, far) = memory::pair(256);
+        tape.lock().links.push(far.out.clone());
+        tokio::spawn(serve(era, tape, far));
+        return UpstreamSpec::new("upstream", at_url(link).await);
+    }
     let connect = move || {
         let (link, far) = memory::pair(256);
         tape.lock().links.push(far.out.clone());
@@ -68,7 +86,7 @@ fn upstream(era: Era, tape: &Shared) -> UpstreamSpec {
     UpstreamSpec::new("upstream", UpstreamKind::InProcess(Arc::new(connect)))
 }
 
-fn payload(text: &str) -> Payload {
+pub fn payload(text: &str) -> Payload {
     Payload::parse(text.to_owned()).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
@@ -136,18 +154,18 @@ async fn play(
     }
 }
 
-async fn say(out: &mpsc::Sender<Inbound>, message: Message) {
+pub async fn say(out: &mpsc::Sender<Inbound>, message: Message) {
     let _ = out.send(message.into()).await;
 }
 
-fn reply(id: Id, answer: Result<String, String>) -> Message {
+pub fn reply(id: Id, answer: Result<String, String>) -> Message {
     match answer {
         Ok(result) => Message::Response { id, result: payload(&result) },
         Err(error) => Message::Error { id: Some(id), error: payload(&error) },
     }
 }
 
-fn simple(era: Era, method: &str) -> Option<Result<String, String>> {
+pub fn simple(era: Era, method: &str) -> Option<Result<String, String>> {
     let capabilities = r#""capabilities":{"tools":{},"logging":{}}"#;
     Some(match (method, era) {
         ("initialize", Era::Session) => Ok(format!(
@@ -168,7 +186,7 @@ fn simple(era: Era, method: &str) -> Option<Result<String, String>> {
 }
 
 /// A value with everything a parser might respell.
-fn value(dice: &mut Dice, depth: usize) -> String {
+pub fn value(dice: &mut Dice, depth: usize) -> String {
     let odd = [
         "1e3",
         "1.0",
@@ -226,7 +244,7 @@ fn value(dice: &mut Dice, depth: usize) -> String {
 }
 
 /// Members of an object, none of which means anything here, with a `_meta` half of the time.
-fn members(dice: &mut Dice, meta: &str) -> String {
+pub fn members(dice: &mut Dice, meta: &str) -> String {
     let names = [
         "x",
         "x/y",
@@ -260,7 +278,7 @@ fn members(dice: &mut Dice, meta: &str) -> String {
 }
 
 /// An object of generated members after a known one.
-fn object(dice: &mut Dice, first: &str) -> String {
+pub fn object(dice: &mut Dice, first: &str) -> String {
     format!("{{{first}{}}}", members(dice, ""))
 }
 
@@ -376,19 +394,20 @@ async fn collect(mut stream: crate::harness::http::Response, answer: impl AsyncF
 }
 
 #[track_caller]
-fn same(what: &str, sent: &str, got: &str, own: &[&str]) {
+pub fn same(what: &str, sent: &str, got: &str, own: &[&str]) {
     let found = differences(sent, got, own, OWN_META);
     assert!(found.is_empty(), "{what}: {found:#?}\nsent {sent}\ngot  {got}");
 }
 
-/// 512 messages through every pair of client and upstream: params to the upstream; results, errors, progress, log
+/// 1024 messages through every pair of client and upstream, which is at the other end of a link or at a URL: params to the upstream; results, errors, progress, log
 /// messages and questions to the client; answers and refusals back.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_relayed_is_byte_equal() {
     let mut dice = Dice(0x7461_736b);
-    for era in [Era::Session, Era::Modern] {
+    for (era, by) in WAYS {
         let tape = Shared::default();
-        let builder = Gateway::builder().add(upstream(era, &tape)).policy(quick()).settings(settings());
+        let upstream = upstream(era, by, &tape).await;
+        let builder = Gateway::builder().add(upstream).policy(quick()).settings(settings());
         let gateway = builder.tool("tool", ToolPolicy::never()).build().await.expect("gateway");
         let server = Server::start(gateway).await;
         let capabilities = json!({"sampling": {}});
@@ -423,7 +442,7 @@ async fn what_is_relayed_is_byte_equal() {
                 let said =
                     soon("an answer", client.send(method, &params, &format!("\"{word}\":{back}"))).await;
                 let heard = std::mem::take(&mut tape.lock().heard);
-                let what = format!("{era:?} {method} {number}");
+                let what = format!("{era:?} {by:?} {method} {number}");
                 same(&format!("{what} params"), &params, &heard[0], &[]);
                 let (progress, log, question, answer) = expected;
                 let of = |method: &str| {
@@ -475,9 +494,11 @@ async fn what_is_relayed_is_byte_equal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_notifications_are_byte_equal() {
     let mut dice = Dice(0x6e65_7773);
-    for era in [Era::Session, Era::Modern] {
+    // Over HTTP 2026-07-28 has no place for what belongs to no request and no subscription.
+    for (era, by) in WAYS.into_iter().filter(|way| *way != (Era::Modern, By::Url)) {
         let tape = Shared::default();
-        let builder = Gateway::builder().add(upstream(era, &tape)).policy(quick()).settings(settings());
+        let upstream = upstream(era, by, &tape).await;
+        let builder = Gateway::builder().add(upstream).policy(quick()).settings(settings());
         let gateway = builder.build().await.expect("gateway");
         let mut pipe = Pipe::start(&gateway);
         pipe.initialize("2025-11-25", json!({})).await.result();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Response, StatusCode};
 use serde::Deserialize;
 use taskgate_task::Payload;
@@ -66,8 +66,13 @@ impl Asked {
         if !response.status().is_success() {
             return self.refused(line, response, in_session).await;
         }
+        if let Some(encoding) = encoding(&response) {
+            let what =
+                format!("{} answered in the encoding {encoding:?}, which was not asked for", line.name());
+            return Err(RequestFailure::malformed(what));
+        }
         let session = response.headers().get(SESSION_ID).cloned();
-        match content_type(&response) {
+        match content_type(&response).as_str() {
             "text/event-stream" => self.stream(line, response, version.is_none(), session).await,
             "application/json" => {
                 let body = whole(line, response, line.server.message_limit).await?;
@@ -311,10 +316,16 @@ pub(super) fn messages(text: &[u8]) -> Vec<Result<Message, Malformed>> {
     }
 }
 
-/// What a body is, without its parameters.
-pub(super) fn content_type(response: &Response) -> &str {
+/// What a body is, in small letters and without its parameters.
+pub(super) fn content_type(response: &Response) -> String {
     let said = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    said.split(';').next().unwrap_or("").trim()
+    said.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
+}
+
+/// How a body is packed, if it is.
+fn encoding(response: &Response) -> Option<&str> {
+    let said = response.headers().get(CONTENT_ENCODING)?.to_str().ok()?.trim();
+    Some(said).filter(|said| !said.is_empty() && !said.eq_ignore_ascii_case("identity"))
 }
 
 /// A whole body; `None` if it is longer than the limit.

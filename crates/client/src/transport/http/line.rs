@@ -1,5 +1,6 @@
 //! Sending one HTTP request: with credentials, again where that is safe, and with words for what goes wrong.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -39,27 +40,35 @@ pub(super) struct Line {
     url: Mutex<Url>,
     inbound: mpsc::Sender<Inbound>,
     /// The session up to 2025-11-25; empty before and without it.
-    session: Mutex<Session>,
+    session: Arc<Mutex<Opened>>,
     pub(super) tools: Mutex<ToolHeaders>,
     is_stale: AtomicBool,
 }
 
+/// What is known of a session.
 #[derive(Clone, Default)]
-struct Session {
-    id: Option<HeaderValue>,
-    version: Option<String>,
-    is_lost: bool,
+pub(super) struct Opened {
+    pub(super) id: Option<HeaderValue>,
+    pub(super) version: Option<String>,
+    /// For how many things the session must go on when the link ends.
+    pub(super) holds: usize,
+    pub(super) is_lost: bool,
 }
 
 impl Line {
-    pub(super) fn new(clients: Clients, server: HttpServer, inbound: mpsc::Sender<Inbound>) -> Self {
+    pub(super) fn new(
+        clients: Clients,
+        server: HttpServer,
+        session: Arc<Mutex<Opened>>,
+        inbound: mpsc::Sender<Inbound>,
+    ) -> Self {
         let url = Mutex::new(server.url.as_url().clone());
         Line {
             clients,
             server,
             url,
             inbound,
-            session: Mutex::default(),
+            session,
             tools: Mutex::default(),
             is_stale: AtomicBool::new(false),
         }
@@ -72,7 +81,7 @@ impl Line {
 
     /// Notes the session that `initialize` has opened.
     pub(super) fn opened(&self, id: Option<HeaderValue>, version: Option<String>) {
-        *self.session.lock() = Session { id, version, is_lost: false };
+        *self.session.lock() = Opened { id, version, ..Opened::default() };
     }
 
     /// Whether there is a session that the server has given a name.
@@ -83,7 +92,7 @@ impl Line {
 
     /// The headers of whatever belongs to the session.
     pub(super) fn session_headers(&self) -> HeaderMap {
-        let Session { id, version, .. } = self.session.lock().clone();
+        let Opened { id, version, .. } = self.session.lock().clone();
         let mut all = HeaderMap::new();
         all.extend(id.map(|id| (SESSION_ID, id)));
         if let Some(version) = version {
@@ -147,9 +156,9 @@ impl Line {
         self.send(Method::GET, headers, None, Repeat::Safe).await
     }
 
-    /// Ends the session, if there is one.
+    /// Ends the session, if there is one and nothing goes on in it.
     pub(super) async fn delete(&self) {
-        if self.has_session() {
+        if self.has_session() && self.session.lock().holds == 0 {
             let headers = self.session_headers();
             if let Err(failure) = self.send(Method::DELETE, headers, None, Repeat::Safe).await {
                 tracing::debug!(%failure, "the session was not ended");

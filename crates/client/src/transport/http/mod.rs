@@ -10,6 +10,7 @@ mod failure;
 mod general;
 mod headers;
 mod line;
+mod named;
 mod oauth;
 mod server;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
@@ -29,9 +31,10 @@ use tokio::time::timeout;
 
 use super::Link;
 use answer::Asked;
-use line::{Line, Repeat};
+use line::{Line, Opened, Repeat};
 
 pub use failure::{FailureKind, RequestFailure};
+pub use named::Named;
 pub use oauth::TokenServer;
 pub use reqwest::header::HeaderName;
 pub use server::{Auth, HttpServer, ServerUrl};
@@ -50,16 +53,23 @@ const ENDING: Duration = Duration::from_secs(2);
 ///
 /// What is missing on this machine.
 pub fn connect(server: &HttpServer) -> Result<Link, String> {
+    connect_in(server, Opened::default())
+}
+
+/// The same within a session that may have been opened already.
+fn connect_in(server: &HttpServer, opened: Opened) -> Result<Link, String> {
+    let opened = Arc::new(Mutex::new(opened));
     let clients = server::Clients::new(&server.url)?;
     let (out, outgoing) = mpsc::channel(QUEUE);
     let (to_reader, inbound) = mpsc::channel(QUEUE);
-    let line = Arc::new(Line::new(clients, server.clone(), to_reader));
+    let line = Arc::new(Line::new(clients, server.clone(), opened.clone(), to_reader));
     let (speaking, farewell) = watch::channel(());
     tokio::spawn(async move {
         run(line, outgoing).await;
         drop(speaking);
     });
-    Ok(Link { out, inbound, control: None, farewell: Some(farewell) })
+    let named = Some(Named::new(server.clone(), opened));
+    Ok(Link { out, inbound, control: None, farewell: Some(farewell), named })
 }
 
 /// Carries messages out until the link is dropped; then lets go of every stream and ends the session.

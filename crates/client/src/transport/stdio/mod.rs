@@ -126,7 +126,13 @@ pub fn spawn(command: &StdioCommand) -> io::Result<Link> {
         grace: command.grace,
     };
     tokio::spawn(process.supervise(ended));
-    Ok(Link { out, inbound, control: Some(ProcessControl::new(pid, stop, end, tail)), farewell: None })
+    Ok(Link {
+        out,
+        inbound,
+        control: Some(ProcessControl::new(pid, stop, end, tail)),
+        farewell: None,
+        named: None,
+    })
 }
 
 /// The system says "not found" of the program and of its directory in the same words.

@@ -124,7 +124,10 @@ impl Word {
                         return Err(Unfit { name: name.clone(), why });
                     }
                     // Behind other text it cannot be taken for an option.
-                    Some(value) => text.push_str(&word(name, value, text.is_empty() && !options_are_over)?),
+                    Some(value) => {
+                        text.push_str(&word(name, value, text.is_empty() && !options_are_over)?);
+                        fits(name, &text)?;
+                    }
                 },
             }
         }
@@ -136,7 +139,7 @@ impl Word {
 ///
 /// # Errors
 ///
-/// [`Unfit`] for an argument that no program can be given as it is meant: with a NUL, or as a word that begins with `-` and
+/// [`Unfit`] for an argument that no program can be given as it is meant: with a NUL, too long for a word, or as a word that begins with `-` and
 /// would be read as an option. Behind the word `--` there are no options.
 pub fn fill(groups: &[Group], arguments: &Map<String, Value>) -> Result<Vec<String>, Unfit> {
     let mut line: Vec<String> = Vec::new();
@@ -165,7 +168,20 @@ fn word(name: &str, value: &Value, may_be_option: bool) -> Result<String, Unfit>
     if may_be_option && text.starts_with('-') && !value.is_number() {
         return unfit("begins with \"-\", and the command would take it for an option");
     }
+    fits(name, &text)?;
     Ok(text)
+}
+
+/// The longest word that Linux gives to a program, in bytes.
+const LONGEST: usize = 128 * 1024 - 1;
+
+/// Whether a word with this argument in it can be given to a program.
+fn fits(name: &str, word: &str) -> Result<(), Unfit> {
+    if word.len() <= LONGEST {
+        return Ok(());
+    }
+    let why = "is too long for a word of a command line, which has less than 128 KiB";
+    Err(Unfit { name: name.to_owned(), why })
 }
 
 impl fmt::Display for Word {
@@ -225,12 +241,17 @@ mod tests {
             (&[&["{{?f}}{{f}}x"]], json!({"f": "-"}), "f"),
             (&[&["--a={{f}}"]], json!({"f": "a\0b"}), "f"),
             (&[&["--a={{f}}"]], json!({"f": ["a"]}), "f"),
+            (&[&["{{f}}"]], json!({"f": "x".repeat(128 * 1024)}), "f"),
+            (&[&["--a={{f}}"]], json!({"f": "x".repeat(128 * 1024 - 4)}), "f"),
         ] {
             let unfit = filled(line, arguments).expect_err("is refused");
             assert_eq!(unfit.name, name, "{unfit}");
         }
         let behind = filled(&[&["rm"], &["--"], &["{{files}}"]], json!({"files": ["-rf"]}));
         assert_eq!(behind.expect("a line"), ["rm", "--", "-rf"]);
+        let longest = filled(&[&["--a={{f}}"]], json!({"f": "x".repeat(128 * 1024 - 5)})).expect("a line");
+        let started = std::process::Command::new("true").args(longest).status();
+        assert!(started.is_ok_and(|status| status.success()), "what fits can be started");
         // An argument that says "--" ends nothing.
         assert!(filled(&[&["{{a}}"], &["{{b}}"]], json!({"a": "x", "b": "-y"})).is_err());
     }

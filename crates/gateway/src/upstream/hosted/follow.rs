@@ -1,9 +1,10 @@
+use serde_json::value::{RawValue, to_raw_value};
 use taskgate_client::FailureKind;
 use taskgate_client::session::{CallEvent, CallFailure, Heard, Notifications, PendingCall, Question};
 use taskgate_engine::{Ending, Report};
-use taskgate_task::Payload;
+use taskgate_task::{InvalidPayload, Payload};
 use taskgate_wire::hosted::{self, HostedStatus, HostedTask};
-use taskgate_wire::{Dialect, ErrorCode, Id, meta, method, translate};
+use taskgate_wire::{Dialect, ErrorCode, Id, RawObject, meta, method, translate};
 
 use super::super::asking::{Asking, Due};
 use super::super::catalog::is_method_not_found;
@@ -308,8 +309,7 @@ impl Following<'_> {
     }
 
     fn deliver(&mut self, key: String, answer: Payload) {
-        let params = serde_json::json!({ "taskId": self.handle.id, "inputResponses": { &key: &answer } });
-        let params = serde_json::value::to_raw_value(&params).ok();
+        let params = answered(&self.handle.id, &key, &answer).ok();
         let call = self.line.call(method::TASKS_UPDATE, params.as_deref(), true);
         self.inputs.sent(key, answer, call.outcome());
     }
@@ -374,6 +374,15 @@ impl Following<'_> {
         self.line.let_go_of(&self.handle.id);
         failed_with(why)
     }
+}
+
+/// The params that bring an answer, which stays as it was spelled.
+fn answered(id: &str, key: &str, answer: &Payload) -> Result<Box<RawValue>, InvalidPayload> {
+    let (mut params, mut answers) = (RawObject::default(), RawObject::default());
+    answers.set(key, answer.as_raw().to_owned());
+    params.set("taskId", to_raw_value(id)?);
+    params.set("inputResponses", answers.to_raw()?);
+    params.to_raw()
 }
 
 /// Whether nothing more can be asked on this connection.

@@ -33,6 +33,9 @@ pub struct Handle {
     pub id: String,
     /// The version it was made under.
     pub era: String,
+    /// The session it was made in, as the upstream calls it. There are upstreams that know it in no other.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub session: Option<String>,
     /// How many times the call had been made when it was made.
     #[serde(skip_serializing_if = "is_one", default = "one")]
     pub calls: u32,
@@ -91,10 +94,30 @@ impl Line {
         Line { session, lane, whom: Whom::of(request), options }
     }
 
-    /// The same for the task of this handle: on the lane it was made on, if the server still has it.
-    pub fn back_to(handle: &Handle, session: Session, request: &Request) -> Line {
+    /// The same for the task of this handle: on the lane it was made on, if the server still has it, and in the session it was
+    /// made in, if the server still knows it there. Otherwise the task may be anybody's who may ask for it.
+    pub async fn back_to(handle: &Handle, session: Session, request: &Request) -> Line {
         let stateless = Version::from_wire(&handle.era).is_some_and(Version::is_stateless);
-        Line::new(session, request, stateless)
+        let line = Line::new(session, request, stateless);
+        let Some(name) = &handle.session else { return line };
+        if line.session_name().as_ref() == Some(name) || matches!(line.lane, Lane::Modern(_)) {
+            return line;
+        }
+        let Some(session) = line.session.resumed(name) else { return line };
+        let before = Line { session, ..line.clone() };
+        let known = before.about(method::TASKS_GET, &handle.id).outcome();
+        match tokio::time::timeout(FINDING, known).await {
+            Ok(Ok(_)) => before,
+            Ok(Err(_)) | Err(_) => line,
+        }
+    }
+
+    /// The session's name, where tasks may depend on it.
+    pub fn session_name(&self) -> Option<String> {
+        match self.lane {
+            Lane::Legacy(_) => self.session.named()?.name(),
+            Lane::Modern(_) => None,
+        }
     }
 
     /// The generation of tasks that is spoken here, if there is one.
@@ -159,6 +182,8 @@ pub fn params_for(
     object.to_payload().map(Some)
 }
 
+/// How long the session of an earlier time may take to answer.
+const FINDING: Duration = Duration::from_secs(10);
 /// How long a task may take to be cancelled, its server's start included.
 const STOPPING: Duration = Duration::from_secs(10);
 
@@ -190,7 +215,7 @@ pub async fn stop_at(
     handle: &Handle,
 ) -> Result<(), NotStopped> {
     match tokio::time::timeout(STOPPING, session).await {
-        Ok(Some(session)) => stop(&Line::back_to(handle, session, request), handle).await,
+        Ok(Some(session)) => stop(&Line::back_to(handle, session, request).await, handle).await,
         Ok(None) => Err(NotStopped("the server was shut down".to_owned())),
         Err(_) => Err(NotStopped("the server is not available".to_owned())),
     }
@@ -202,7 +227,12 @@ mod tests {
 
     #[test]
     fn marks_read_back() {
-        let mark = Mark::Task(Handle { id: "a\"b".to_owned(), era: "2025-11-25".to_owned(), calls: 1 });
+        let mark = Mark::Task(Handle {
+            id: "a\"b".to_owned(),
+            era: "2025-11-25".to_owned(),
+            session: None,
+            calls: 1,
+        });
         let written = mark.write().expect("JSON");
         assert_eq!(written.as_str(), r#"{"task":{"id":"a\"b","era":"2025-11-25"}}"#);
         assert_eq!(Mark::read(&written).expect("read"), mark);

@@ -1,5 +1,6 @@
 //! What the tests stand on: upstreams that do as they are told, clients that see every byte, and deadlines.
 
+pub mod at_url;
 pub mod board;
 pub mod child;
 pub mod clock;

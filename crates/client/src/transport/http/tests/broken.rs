@@ -104,12 +104,34 @@ async fn an_answer_that_is_none_is_told() {
         ("Content-Type: text/html\r\n", "<html>", "text/html"),
         ("", "{}", "\"\""),
         (json, "[]", "no JSON-RPC response"),
+        (
+            "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
+            "\u{1f}",
+            "\"gzip\", which was not asked for",
+        ),
         (json, "{\"jsonrpc\":", "no JSON-RPC response"),
         (json, r#"{"jsonrpc":"2.0","method":"notifications/x"}"#, "no JSON-RPC response"),
     ] {
         let (failure, _) = after(async |asked| asked.respond("200 OK", headers, body).await).await;
         assert_eq!(failure.kind, FailureKind::Malformed, "{body}");
         assert!(failure.to_string().contains(says), "{failure}");
+    }
+}
+
+/// Media types are written as anybody likes (RFC 9110, section 8.3.1).
+#[tokio::test]
+async fn a_media_type_has_no_case() {
+    let script = Script::start().await;
+    let session = script.legacy(&script.server()).await;
+    for (kind, before, after) in
+        [("Application/JSON; Charset=UTF-8", "", ""), ("TEXT/Event-Stream", "data: ", "\n\n")]
+    {
+        let calling = call(&session, LEGACY, "t");
+        let asked = script.expect("tools/call").await;
+        let answer = json!({"jsonrpc": "2.0", "id": asked.id(), "result": {"n": 1}});
+        let headers = format!("Content-Type: {kind}\r\nContent-Encoding: identity\r\n");
+        asked.respond("200 OK", &headers, &format!("{before}{answer}{after}")).await;
+        assert_eq!(outcome(calling).await.expect("a result"), json!({"n": 1}), "{kind}");
     }
 }
 
