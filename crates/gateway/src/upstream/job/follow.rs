@@ -102,7 +102,14 @@ impl<'a> Following<'a> {
     async fn look(&mut self) -> Result<Option<Duration>, Ending> {
         let seen = match self.inner.api.look(&self.call, &self.job).await {
             Ok(seen) => seen,
-            Err(failure) => return self.not_seen(&failure),
+            Err(failure) => {
+                let ended = self.not_seen(&failure);
+                // Nobody will look after it any more.
+                if ended.is_err() && !is_gone(&failure) {
+                    self.let_go().await;
+                }
+                return ended;
+            }
         };
         self.unreadable = 0;
         self.out_of_trouble();
@@ -122,20 +129,25 @@ impl<'a> Following<'a> {
             Some(JobState::Working | JobState::InputRequired) => {}
             None if !std::mem::replace(&mut self.has_warned, true) => {
                 tracing::warn!(
-                    word = seen.word,
+                    word = short(seen.word.clone()),
                     "a job has a state that the configuration does not know; it counts as working"
                 );
             }
             None => {}
         }
         if let Err(why) = self.ask.listed(seen.asked.as_ref(), &self.whom, self.report).await {
-            if let Err(failure) = self.inner.cancel(&self.call, &self.job).await {
-                tracing::error!(%failure, key = self.call.key, "a job that is followed no more may go on");
-            }
+            self.let_go().await;
             return Err(failed_with(&why));
         }
         self.tell(&seen).await;
         Ok(seen.retry_after)
+    }
+
+    /// The job is followed no more, so it must not go on.
+    async fn let_go(&self) {
+        if let Err(failure) = self.inner.cancel(&self.call, &self.job).await {
+            tracing::error!(%failure, key = self.call.key, "a job that is followed no more may go on");
+        }
     }
 
     fn not_seen(&mut self, failure: &Failure) -> Result<Option<Duration>, Ending> {
@@ -147,7 +159,7 @@ impl<'a> Following<'a> {
             || matches!(failure, Failure::Unreadable { .. }) && self.unreadable < UNREADABLE;
         match failure.code() {
             Some(404) if is_fresh => Ok(None),
-            Some(404 | 410) => Err(failed_with(&format!("The job is gone: {failure}"))),
+            _ if is_gone(failure) => Err(failed_with(&format!("The job is gone: {failure}"))),
             _ if passes => {
                 self.trouble(failure);
                 Ok(failure.retry_after())
@@ -249,6 +261,11 @@ impl<'a> Following<'a> {
             }
         }
     }
+}
+
+/// Whether the API does not know the job any more.
+fn is_gone(failure: &Failure) -> bool {
+    matches!(failure.code(), Some(404 | 410))
 }
 
 /// Resolves when the API says that there is news; never, if it cannot.
