@@ -1,12 +1,14 @@
 //! The command line.
 
+pub mod tasks;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use taskgate_gateway::{
-    StorePlace, TaskMode, check_name, limits, parse_size, parse_store_place, parse_task_mode,
+    StorePlace, TaskMode, check_name, limits, parse_duration, parse_size, parse_store_place, parse_task_mode,
 };
 
 use crate::exit_code;
@@ -37,6 +39,9 @@ pub enum Command {
     /// Look after a store that no taskgate has open: check it, make its file shorter, back it up, move it.
     #[command(subcommand)]
     Store(Store),
+    /// See and move the tasks of a store, whoever owns them: in its file or database, or through the gateway that has it open.
+    #[command(subcommand)]
+    Tasks(tasks::Tasks),
     /// Run the command of one attempt: started by taskgate itself, for commands that outlive it.
     #[command(hide = true)]
     Supervise(Supervise),
@@ -176,6 +181,11 @@ fn task_mode(text: &str) -> Result<TaskMode, String> {
 fn inline_for(text: &str) -> Result<Duration, String> {
     let range = limits::INLINE_FOR;
     range.parse(text).map_err(|wrong| format!("it {wrong}; write {}", range.allowed()))
+}
+
+/// A time such as 90s or 1h30m.
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|wrong| format!("it {wrong}; write a time such as 90s, 1h30m or 7d"))
 }
 
 fn name(text: &str) -> Result<String, String> {

@@ -17,6 +17,8 @@ pub enum ExitCode {
     AddressUnavailable,
     /// 5: a store was checked, and what was found in it cannot be so.
     Unsound,
+    /// 16: there is no such task.
+    NoTask,
     /// 128 and the signal's number: a second signal came while the first one's shutdown was still going on.
     Killed(Signal),
 }
@@ -39,6 +41,7 @@ Exit codes:
   3        the store cannot be opened
   4        the address cannot be listened on
   5        the checked store is damaged
+  16       there is no such task
   130/143  a second SIGINT/SIGTERM cut the shutdown short";
 
 impl ExitCode {
@@ -51,6 +54,7 @@ impl ExitCode {
             ExitCode::StoreUnavailable => 3,
             ExitCode::AddressUnavailable => 4,
             ExitCode::Unsound => 5,
+            ExitCode::NoTask => 16,
             ExitCode::Killed(Signal::Interrupt) => 130,
             ExitCode::Killed(Signal::Terminate) => 143,
         }
@@ -92,6 +96,7 @@ mod tests {
             ExitCode::StoreUnavailable,
             ExitCode::AddressUnavailable,
             ExitCode::Unsound,
+            ExitCode::NoTask,
             ExitCode::Killed(Signal::Interrupt),
             ExitCode::Killed(Signal::Terminate),
         ] {

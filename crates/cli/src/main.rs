@@ -1,8 +1,10 @@
 //! `taskgate`: puts durable tasks in front of MCP servers that know nothing of them.
 
+mod admin;
 mod args;
 mod commands;
 mod demo;
+mod display;
 mod exit_code;
 mod logging;
 mod reload;
@@ -44,6 +46,7 @@ fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Supervise(supervise) => commands::supervise::run(&supervise),
         Command::Check(check) => commands::check::run(&check),
+        Command::Tasks(tasks) => commands::tasks::run(&tasks),
         Command::Store(store) => commands::store::run(&store),
         Command::Serve(serve) => block_on(async |shutdown| commands::serve::run(serve, shutdown).await),
         Command::Wrap(wrap) => block_on(async |shutdown| commands::wrap::run(wrap, shutdown).await),

@@ -11,6 +11,9 @@ pub enum EngineError {
     /// The task has ended; the move came too late.
     #[error("the task is already {}", .0.as_str())]
     Terminal(Status),
+    /// An operator's order does not fit the task as it stands.
+    #[error("{0}")]
+    Refused(Refusal),
     /// The store failed.
     #[error("the store failed: {0}")]
     Store(String),
@@ -38,7 +41,10 @@ impl From<StoreError> for EngineError {
             StoreError::NotFound => EngineError::NotFound,
             StoreError::Refused(Refusal::Terminal(status)) => EngineError::Terminal(status),
             StoreError::Refused(refusal @ Refusal::TooLong(_)) => EngineError::TooLong(refusal.to_string()),
-            StoreError::Refused(refusal) => EngineError::Store(refusal.to_string()),
+            StoreError::Refused(
+                refusal @ (Refusal::NotRepeatable | Refusal::NotStartable | Refusal::NotDue),
+            ) => EngineError::Refused(refusal),
+            StoreError::Refused(refusal @ Refusal::StaleFence) => EngineError::Store(refusal.to_string()),
             StoreError::KeyTaken { .. } => EngineError::KeyConflict,
             StoreError::IdTaken => EngineError::Store("the id is taken".to_owned()),
             StoreError::TooLong(what) => EngineError::TooLong(what),

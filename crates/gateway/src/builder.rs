@@ -5,9 +5,11 @@ use taskgate_engine::{Engine, EngineError, MemoryStore, Store, StoreError};
 
 use crate::gateway::Gateway;
 use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
+use crate::pool::Pool;
 use crate::reload::Common;
 use crate::route::States;
-use crate::upstream::{Callbacks, Commands, Upstream, Yard};
+use crate::upstream::{Callbacks, Commands, Yard};
+use crate::upstreams::Upstreams;
 
 /// What a line with a result has besides the result, so that the longest one that is kept can also arrive, and one that is
 /// a little longer be told by its length.
@@ -156,20 +158,19 @@ impl GatewayBuilder {
         };
         let specs = common.complete(self.upstreams)?;
         let states = States::new(&engine).await?;
-        let mut upstreams: Vec<Arc<Upstream>> = Vec::with_capacity(specs.len());
-        for spec in specs {
-            let own = common.own_runner(&spec)?;
-            upstreams.push(common.start(spec, own, false));
-        }
-        for upstream in &upstreams {
-            engine.add_runner(upstream.name(), upstream.runner());
+        let owns = specs.iter().map(|spec| common.own_runner(spec)).collect::<Result<Vec<_>, _>>()?;
+        let pool = Pool::new(common, &self.settings);
+        let upstreams = specs.into_iter().zip(owns).map(|(spec, own)| pool.start(spec, own, false));
+        *pool.all.write() = Upstreams::new(upstreams.collect());
+        for upstream in pool.all().iter() {
+            engine.add_runner(upstream.name(), pool.runner(upstream));
         }
         let rescued = engine.rescue().await?;
         if rescued > 0 {
             tracing::info!(rescued, "settled tasks that an earlier process left unfinished");
         }
         engine.start_upkeep();
-        let gateway = Gateway::new(engine, common, upstreams, self.settings, states, callbacks);
+        let gateway = Gateway::new(engine, pool, self.settings, states, callbacks);
         if let Some(yard) = yard {
             gateway.keep_tidy(yard);
         }

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use taskgate_engine::{Engine, Launch};
 use taskgate_task::{Owner, Payload, TaskId, WorkClass};
 use taskgate_wire::tool::{ParamHeader, ToolFacts};
@@ -10,8 +10,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::builder::GatewayBuilder;
 use crate::policy::{Settings, ToolPolicy};
-use crate::reload::Common;
-use crate::route::{Levels, Parked, States};
+use crate::pool::Pool;
+use crate::route::{Parked, States};
 use crate::server::Sessions;
 use crate::upstream::{Callbacks, McpRunner, Request, Upstream, Yard};
 use crate::upstreams::Upstreams;
@@ -22,14 +22,10 @@ pub struct Gateway(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) engine: Engine,
-    /// Replaced as a whole when the configuration changes.
-    pub(crate) upstreams: RwLock<Upstreams>,
-    /// What holds for all of them.
-    pub(crate) common: Common,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) settings: Settings,
     pub(crate) sessions: Sessions,
     pub(crate) parked: Parked,
-    pub(crate) levels: Levels,
     pub(crate) states: States,
     /// Where APIs tell of news of their jobs, if they can reach us.
     pub(crate) callbacks: Option<Arc<Callbacks>>,
@@ -74,20 +70,17 @@ impl Gateway {
 
     pub(crate) fn new(
         engine: Engine,
-        common: Common,
-        upstreams: Vec<Arc<Upstream>>,
+        pool: Arc<Pool>,
         settings: Settings,
         states: States,
         callbacks: Option<Arc<Callbacks>>,
     ) -> Self {
         let gateway = Gateway(Arc::new(Inner {
             engine,
-            upstreams: RwLock::new(Upstreams::new(upstreams)),
-            common,
+            pool,
             settings,
             sessions: Sessions::default(),
             parked: Parked::default(),
-            levels: Levels::default(),
             states,
             callbacks,
             asking: Mutex::default(),
@@ -95,6 +88,7 @@ impl Gateway {
             shutdown: watch::Sender::new(false),
         }));
         gateway.start_upkeep();
+        gateway.0.pool.keep_tidy();
         gateway
     }
 
@@ -103,9 +97,9 @@ impl Gateway {
         &self.0.engine
     }
 
-    /// The upstreams as they are configured now.
-    pub(crate) fn upstreams(&self) -> Upstreams {
-        self.0.upstreams.read().clone()
+    /// The upstreams as this owner sees them now.
+    pub(crate) async fn upstreams(&self, owner: &Owner) -> Upstreams {
+        self.0.pool.of(owner).await
     }
 
     /// What is configured for its servers.
@@ -115,7 +109,7 @@ impl Gateway {
 
     /// The names of the upstreams and where each stands.
     pub fn upstream_states(&self) -> Vec<(String, crate::UpstreamState)> {
-        self.upstreams().iter().map(|upstream| (upstream.name().to_owned(), upstream.state())).collect()
+        self.0.pool.all().iter().map(|upstream| (upstream.name().to_owned(), upstream.state())).collect()
     }
 
     /// Resolves when the shutdown has begun.
@@ -140,8 +134,7 @@ impl Gateway {
         // Whoever waited for a task that was handed over hears so.
         let _ = tokio::time::timeout(LAST_WORDS, self.0.sessions.quiet()).await;
         self.0.sessions.end_all();
-        let upstreams = self.upstreams();
-        futures_util::future::join_all(upstreams.iter().map(|upstream| upstream.say_goodbye())).await;
+        self.0.pool.say_goodbye().await;
     }
 
     /// The owner of an unauthenticated HTTP caller.
@@ -179,9 +172,9 @@ impl Gateway {
         });
     }
 
-    /// Finds a tool by the name a caller uses.
-    pub(crate) async fn find_tool(&self, name: &str) -> Result<Target, RpcError> {
-        let upstreams = self.upstreams();
+    /// Finds a tool by the name this owner uses.
+    pub(crate) async fn find_tool(&self, owner: &Owner, name: &str) -> Result<Target, RpcError> {
+        let upstreams = self.upstreams(owner).await;
         if let Some((_, target)) = look_up(&upstreams, name) {
             return Ok(target);
         }
@@ -195,7 +188,7 @@ impl Gateway {
         }
         if let [only] = &*upstreams {
             // A single upstream that is down is the reason, not the tool's name.
-            only.session().await?;
+            only.session(owner).await?;
         }
         Err(upstreams.unknown(ListKind::Tools, name))
     }
@@ -208,9 +201,10 @@ impl Gateway {
         request: &Request,
     ) -> Result<Launch, RpcError> {
         let work = Payload::from_value(request).map_err(|error| RpcError::internal(error.to_string()))?;
-        let is_external = target.tool.is_some() && target.upstream.is_external();
+        // What is no call of its tool, what is no server does not know: the words that list it say so.
+        let own = target.tool.as_ref().and_then(|_| target.upstream.own_runner());
         let class = match target.policy.class {
-            _ if is_external => WorkClass::External,
+            _ if own.is_some() => WorkClass::External,
             Some(class) => class,
             None if request.task_ttl.is_some() => WorkClass::Resumable,
             None if target.tool.as_ref().is_some_and(|tool| tool.repeatable) => WorkClass::Repeatable,
@@ -219,12 +213,7 @@ impl Gateway {
         Ok(Launch {
             owner,
             runner: target.upstream.name().to_owned(),
-            // What is no call of its tool, what is no server does not know: the words that list it say so.
-            with: if is_external {
-                target.upstream.runner()
-            } else {
-                Arc::new(McpRunner(Arc::downgrade(&target.upstream)))
-            },
+            with: own.unwrap_or_else(|| Arc::new(McpRunner(Arc::downgrade(&target.upstream)))),
             work,
             class,
             max_attempts: target.policy.max_attempts,

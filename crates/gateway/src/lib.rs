@@ -14,11 +14,14 @@
 //! # Ok(()) }
 //! ```
 
+pub mod admin;
 mod builder;
+mod client_task;
 mod config;
 mod gateway;
 mod outlet;
 mod policy;
+mod pool;
 mod random;
 mod relay;
 mod reload;
@@ -35,11 +38,12 @@ pub use config::*;
 pub use gateway::Gateway;
 pub use policy::{
     CheckOutput, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy,
-    UpstreamKind, UpstreamSpec, UpstreamTasks,
+    UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks,
 };
 pub use reload::Reloaded;
-pub use taskgate_client::transport::http::{Auth, HttpServer, OAuth, Secret, ServerUrl};
+pub use taskgate_client::transport::http::{Auth, HttpServer, ServerUrl, TokenServer};
 pub use taskgate_client::transport::stdio::StdioCommand;
+pub use taskgate_credentials::{OAuth, Secret};
 pub use taskgate_detached::Launcher;
 pub use taskgate_engine::store::{Findings, Kept, Vacuumed, transfer};
 pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, SqliteStore, Store, StoreError};

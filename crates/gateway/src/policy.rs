@@ -129,6 +129,18 @@ pub enum UpstreamTasks {
     Never,
 }
 
+/// Who shares a connection to an upstream.
+///
+/// What a session of 2025-11-25 or earlier holds at its server is one user's. Servers of 2026-07-28 have no sessions: one connection to
+/// one that is a URL serves all, whatever is said here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpstreamSessions {
+    /// Each owner has a connection of its own, which is a process of its own where the server is a child process.
+    Owner,
+    /// All share one.
+    Shared,
+}
+
 /// One upstream server.
 #[derive(Clone)]
 pub struct UpstreamSpec {
@@ -142,6 +154,8 @@ pub struct UpstreamSpec {
     pub speak: Speak,
     /// Whether it is asked for tasks of its own.
     pub upstream_tasks: UpstreamTasks,
+    /// Who shares a connection to it. A server that is a URL has one for each owner, if nothing else is said; others have one.
+    pub sessions: UpstreamSessions,
     /// The policy of tools that have none of their own.
     pub policy: ToolPolicy,
     /// Policies by the upstream's own tool names.
@@ -151,12 +165,20 @@ pub struct UpstreamSpec {
 impl UpstreamSpec {
     /// An upstream with default policies.
     pub fn new(name: impl Into<String>, kind: UpstreamKind) -> Self {
+        let sessions = match &kind {
+            UpstreamKind::Http(_) => UpstreamSessions::Owner,
+            UpstreamKind::Process(_)
+            | UpstreamKind::InProcess(_)
+            | UpstreamKind::Command(_)
+            | UpstreamKind::Job(_) => UpstreamSessions::Shared,
+        };
         UpstreamSpec {
             name: name.into(),
             kind,
             prefix: None,
             speak: Speak::Auto,
             upstream_tasks: UpstreamTasks::Auto,
+            sessions,
             policy: ToolPolicy::default(),
             tools: HashMap::new(),
         }
@@ -193,7 +215,7 @@ impl UpstreamSpec {
                 _,
             ) => false,
         };
-        same && self.speak == other.speak
+        same && self.speak == other.speak && self.sessions == other.sessions
     }
 
     /// The policy of a tool, by the upstream's own name for it.
@@ -228,6 +250,10 @@ pub struct Settings {
     pub session_idle: Duration,
     /// How many sessions there may be at a time.
     pub max_sessions: usize,
+    /// How long an owner's own connections to upstreams are kept that nothing of the owner's uses.
+    pub owner_session_idle: Duration,
+    /// How many owners may have connections of their own to upstreams at a time.
+    pub max_owner_sessions: usize,
     /// How many requests of one session may be open at a time, and so how many streams besides the general one.
     pub session_requests: usize,
     /// How streams of sessions behave.
@@ -252,6 +278,8 @@ impl Default for Settings {
             keep_alive: Duration::from_secs(10),
             session_idle: Duration::from_secs(3600),
             max_sessions: 10_000,
+            owner_session_idle: Duration::from_secs(600),
+            max_owner_sessions: 1000,
             session_requests: 1000,
             streams: StreamSettings::default(),
             drain_grace: Duration::from_secs(10),

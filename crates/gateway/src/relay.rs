@@ -1,6 +1,6 @@
 //! Whatever is not a task, passed on unchanged to the upstream that has the feature.
 
-use taskgate_task::Payload;
+use taskgate_task::{Owner, Payload};
 use taskgate_wire::{ErrorCode, ListKind, Params, RpcError, method, translate};
 
 use crate::gateway::{Gateway, Target};
@@ -33,7 +33,7 @@ impl Gateway {
         out: &Outlet,
     ) -> Answer {
         let rpc = |error: RpcError| error.to_payload();
-        let whose = self.upstreams().whose(request).await.map_err(rpc)?;
+        let whose = self.upstreams(caller.owner()).await.whose(request).await.map_err(rpc)?;
         let params = match &whose.params {
             Some(edited) => Params::parse(Some(edited)).map_err(rpc)?,
             None => request.params,
@@ -42,7 +42,7 @@ impl Gateway {
         let mut none = NoAnswer::default();
         for candidate in whose.candidates {
             if !candidate.certain
-                && let Err(error) = candidate.upstream.session().await
+                && let Err(error) = candidate.upstream.session(caller.owner()).await
             {
                 none.unavailable(error.to_payload());
                 continue;
@@ -57,13 +57,13 @@ impl Gateway {
     }
 
     /// Passes on what a client says without wanting an answer. What belongs to this hop only ends here.
-    pub(crate) fn pass_notification(&self, method: &str, params: Option<&Payload>) {
+    pub(crate) fn pass_notification(&self, owner: &Owner, method: &str, params: Option<&Payload>) {
         let ours = [method::CANCELLED, method::INITIALIZED, method::PROGRESS].contains(&method)
             || method.starts_with("notifications/tasks");
         if ours {
             return;
         }
-        for upstream in self.upstreams().iter() {
+        for upstream in self.0.pool.open_for(owner).iter() {
             let State::Up(connection) = upstream.state() else { continue };
             // 2026-07-28 has no such notification: there roots are asked for when they are needed.
             if method != method::ROOTS_CHANGED || connection.lanes().legacy.is_some() {

@@ -81,16 +81,6 @@ impl Common {
             (UpstreamKind::Process(_) | UpstreamKind::Http(_) | UpstreamKind::InProcess(_), _) => None,
         })
     }
-
-    /// Starts one whose tool `own` runs, if it is no server. Whether it `is_news` to those who have asked for lists already.
-    pub(crate) fn start(
-        &self,
-        spec: UpstreamSpec,
-        own: Option<Arc<dyn Runner>>,
-        is_news: bool,
-    ) -> Arc<Upstream> {
-        Upstream::start(spec, own, self.changes.clone(), is_news)
-    }
 }
 
 /// What a [`Gateway::reload`] has changed: names of upstreams.
@@ -127,11 +117,12 @@ impl Gateway {
     ///
     /// [`BuildError`] if these cannot be upstreams; then nothing has changed.
     pub fn reload(&self, specs: Vec<UpstreamSpec>) -> Result<Reloaded, BuildError> {
-        let (common, engine) = (&self.0.common, &self.0.engine);
+        let (pool, engine) = (&self.0.pool, &self.0.engine);
+        let common = &pool.common;
         let specs = common.complete(specs)?;
         let mut reloaded = Reloaded::default();
         // Held throughout, so that one reload follows the other; calls look at the upstreams meanwhile.
-        let kept = self.0.upstreams.upgradable_read();
+        let kept = pool.all.upgradable_read();
         let is_kept = |spec: &UpstreamSpec| {
             kept.named(&spec.name).is_some_and(|upstream| upstream.spec().is_same(spec))
         };
@@ -153,10 +144,10 @@ impl Gateway {
                 }
                 None => {
                     reloaded.added.push(spec.name.clone());
-                    common.start(spec, own, true)
+                    pool.start(spec, own, true)
                 }
             };
-            engine.add_runner(upstream.name(), upstream.runner());
+            engine.add_runner(upstream.name(), pool.runner(&upstream));
             all.push(upstream);
         }
         for upstream in kept.iter() {
@@ -167,6 +158,7 @@ impl Gateway {
             }
         }
         *RwLockUpgradableReadGuard::upgrade(kept) = Upstreams::new(all);
+        pool.rearrange(&reloaded);
         // Those that are new say so themselves, as soon as they have something to list.
         told.iter().for_each(|upstream| upstream.tell_of_lists());
         Ok(reloaded)

@@ -1,6 +1,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -49,6 +49,10 @@ pub struct Session {
     subscribed: Mutex<HashMap<String, Interest>>,
     log_level: Mutex<Option<LogLevel>>,
     streams_changed: Notify,
+    /// Whether the client gives its tasks ids of its own (2025-10-20).
+    has_given_ids: AtomicBool,
+    /// Rings when the client says something of a task that it hosts.
+    hosted_changed: Notify,
     ended: watch::Sender<bool>,
     last_used: Mutex<Instant>,
 }
@@ -111,6 +115,8 @@ impl Session {
             subscribed: Mutex::default(),
             log_level: Mutex::default(),
             streams_changed: Notify::new(),
+            has_given_ids: AtomicBool::new(false),
+            hosted_changed: Notify::new(),
             ended: watch::Sender::new(false),
             last_used: Mutex::new(Instant::now()),
         }
@@ -338,14 +344,40 @@ impl Session {
         self.streams_changed.notified()
     }
 
+    /// The client gives its tasks ids of its own: whatever it asks about tasks is in the words of 2025-10-20.
+    pub fn gives_ids(&self) {
+        self.has_given_ids.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has done so.
+    pub fn has_given_ids(&self) -> bool {
+        self.has_given_ids.load(Ordering::Relaxed)
+    }
+
+    /// The client says that a task it hosts has changed. Which one is not looked at: whoever follows one asks.
+    pub fn hosted_changed(&self) {
+        self.hosted_changed.notify_waiters();
+    }
+
+    /// Resolves when it does. Enable it before looking.
+    pub fn hosted_change(&self) -> tokio::sync::futures::Notified<'_> {
+        self.hosted_changed.notified()
+    }
+
     /// Ends the session: its streams close, its requests of ours get no answer, its couriers stop.
     pub fn end(&self) {
         self.general.finish();
         self.pending.lock().clear();
         self.subscribed.lock().clear();
         *self.log_level.lock() = None;
-        self.running.lock().by_id.values().for_each(Running::stop);
+        // First of all: what stops now stops for no other reason.
         self.ended.send_replace(true);
+        self.running.lock().by_id.values().for_each(Running::stop);
+    }
+
+    /// Whether it has ended.
+    pub fn is_ended(&self) -> bool {
+        *self.ended.borrow()
     }
 
     /// Resolves when the session has ended.

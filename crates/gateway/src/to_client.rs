@@ -16,10 +16,12 @@
 use std::sync::Arc;
 
 use taskgate_task::Payload;
+use taskgate_wire::hosted::NoTaskId;
 use taskgate_wire::jsonrpc::error_object;
 use taskgate_wire::{Message, RpcError, method};
 use tokio::sync::oneshot;
 
+use crate::client_task::{self, ClientTask};
 use crate::session::{Outlet, Session};
 
 /// How often a question is asked, if all that comes back is malformed.
@@ -47,36 +49,62 @@ pub struct ToClient {
     number: u64,
     answer: oneshot::Receiver<SentBack>,
     asked: usize,
+    /// Whether the client may make a task of it.
+    may_host: bool,
+    /// The task it has made of it.
+    task: Option<ClientTask>,
 }
 
 impl ToClient {
     /// Sends a request.
     pub fn send(session: &Arc<Session>, outlet: &Outlet, method: String, params: Option<Payload>) -> Self {
+        let hosted = client_task::as_task(session, &method, params.as_ref());
+        let may_host = hosted.is_some();
+        let params = hosted.or(params);
         let (number, answer) = session.request(outlet, &method, params.clone());
         let (session, outlet) = (session.clone(), outlet.clone());
-        ToClient { session, outlet, method, params, number, answer, asked: 1 }
+        ToClient { session, outlet, method, params, number, answer, asked: 1, may_host, task: None }
     }
 
     /// The client's result or error; `None` when nobody will come back to the stream or the session has ended.
     pub async fn answer(&mut self) -> Option<Result<Payload, Payload>> {
         let outlet = self.outlet.clone();
-        tokio::select! {
-            answer = self.well_formed() => answer,
-            () = outlet.gone() => None,
-        }
+        self.answer_until(outlet.gone()).await
     }
 
     /// The client's result or error; `None` as soon as its connection breaks, for what others can be asked.
     pub async fn answer_while_connected(&mut self) -> Option<Result<Payload, Payload>> {
         let outlet = self.outlet.clone();
-        tokio::select! {
-            answer = self.well_formed() => answer,
-            () = outlet.closed() => None,
+        self.answer_until(outlet.closed()).await
+    }
+
+    /// The answer, unless its stream is lost before it, or before the task that the client makes of the question.
+    async fn answer_until(&mut self, lost: impl Future<Output = ()>) -> Option<Result<Payload, Payload>> {
+        if self.task.is_none() {
+            let answer = tokio::select! {
+                // What has been answered is answered, whatever became of the stream since.
+                biased;
+                answer = self.well_formed() => answer?,
+                () = lost => return None,
+            };
+            let made = answer.as_ref().ok().filter(|_| self.may_host);
+            match made.and_then(|answer| client_task::made_of(&self.session, &self.outlet, answer)) {
+                None => return Some(answer),
+                Some(Err(NoTaskId)) => {
+                    let why = "The client made a task of the question whose id cannot be used";
+                    return Some(Err(RpcError::internal(why).to_payload()));
+                }
+                Some(Ok(task)) => self.task = Some(task),
+            }
         }
+        self.task.as_mut()?.answer().await
     }
 
     /// Tells the client that its answer is no longer wanted.
     pub fn take_back(self) {
+        if let Some(task) = self.task {
+            return task.cancel();
+        }
         let params =
             serde_json::json!({ "requestId": self.number, "reason": "The question is no longer open" });
         let params = Payload::from_value(&params).ok();

@@ -18,6 +18,11 @@ impl Upstreams {
         Upstreams(all.into())
     }
 
+    /// Whether these are those.
+    pub(crate) fn is(&self, other: &Upstreams) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The one with this name.
     pub(crate) fn named(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.iter().find(|upstream| upstream.name() == name)

@@ -51,9 +51,9 @@ impl Answer {
         value_of(&self.body)
     }
 
-    /// The body, if it is of this form.
-    pub(crate) fn parsed<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
-        serde_json::from_str(&self.text).ok()
+    /// The body as it came.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// The failure to find in it what was to be there.

@@ -14,7 +14,6 @@ mod http;
 mod request;
 mod retry_after;
 mod scope;
-mod secret;
 mod template;
 
 pub use answer::Answer;
@@ -27,5 +26,5 @@ pub use failure::{Failure, Refusal};
 pub use http::Http;
 pub use request::{BodyKind, Codes, RequestTemplate};
 pub use scope::Scope;
-pub use secret::Secret;
+pub use taskgate_credentials::Secret;
 pub use template::{Escape, Expression, Fault, Template, settle};

@@ -29,6 +29,6 @@ pub use outcome::{Failure, Outcome};
 pub use owner::Owner;
 pub use payload::{InvalidPayload, Payload};
 pub use status::Status;
-pub use step::{Change, Loss, Refusal, Step};
-pub use task::{IdempotencyKey, MAX_STATE, NewTask, Task};
+pub use step::{Change, Loss, Order, Refusal, Step};
+pub use task::{GivenId, IdempotencyKey, MAX_STATE, NewTask, Task};
 pub use time::Timestamp;

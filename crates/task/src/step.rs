@@ -1,9 +1,13 @@
+mod order;
+
 use std::time::Duration;
 
 use crate::{
     Carrier, Event, Failure, MAX_STATE, NodeId, Outcome, Payload, Question, Round, Status, Task, Timestamp,
     Who, WorkClass, pause_before,
 };
+
+pub use order::Order;
 
 /// A move somebody wants to make.
 #[derive(Debug, Clone)]
@@ -89,6 +93,8 @@ pub enum Step {
         /// The fencing token of whoever stopped it.
         fence: u64,
     },
+    /// An operator gives an order.
+    Order(Order),
     /// Upkeep looks whether time alone moves the task.
     Tick,
 }
@@ -146,6 +152,9 @@ pub enum Refusal {
     /// The work runs, waits, or must not be started yet.
     #[error("no attempt may begin now")]
     NotStartable,
+    /// The work dies with its process, and must not be done twice.
+    #[error("the work of this task cannot be begun a second time")]
+    NotRepeatable,
 }
 
 /// The pause before the first repetition of work that asked nothing and only wants to be called again; it grows with
@@ -268,6 +277,7 @@ impl Task {
                 change.moved(self, Status::Working, Who::Receiver, now, "put back".to_owned());
             }
             Step::Stopped { .. } => return Err(Refusal::StaleFence),
+            Step::Order(order) => self.order(change, order, now)?,
             Step::Tick => self.tick(change, now)?,
         }
         Ok(())
@@ -282,6 +292,7 @@ impl Task {
                 return Ok(());
             }
             Step::Tick => return Err(Refusal::NotDue),
+            Step::Order(order) => return self.order_after_end(change, &order),
             // Late answers are acknowledged like unknown keys (SEP-2663, "SHOULD ignore").
             Step::Answer { answers } => {
                 change.ignored = answers.len();

@@ -51,6 +51,41 @@ pub struct IdempotencyKey {
     pub digest: [u8; 32],
 }
 
+/// An id that a requestor has given a task, and where it counts. Within its scope it is unique for as long as the task exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenId {
+    /// Whose id it is, where the owner alone does not say that: the session of a caller without authorization. Otherwise empty.
+    pub scope: String,
+    /// The id.
+    pub id: String,
+}
+
+impl IdempotencyKey {
+    /// Tells such ids from keys of calls, which always name a tool.
+    const NO_TOOL: &'static str = "";
+
+    /// The key under which a task is found by the id that its requestor has given it. `digest` is what no other call has, so
+    /// that an id that is taken is a conflict.
+    pub fn of_given_id(given: &GivenId, digest: [u8; 32]) -> Self {
+        let key = format!("{}\n{}", given.scope, given.id);
+        IdempotencyKey { tool: Self::NO_TOOL.to_owned(), key, digest }
+    }
+
+    /// The id that it stands for, if it is such a key.
+    pub fn given_id(&self) -> Option<GivenId> {
+        GivenId::kept_as(&self.tool, &self.key)
+    }
+}
+
+impl GivenId {
+    /// Reads it from a key as it is kept, if that is one.
+    pub fn kept_as(tool: &str, key: &str) -> Option<GivenId> {
+        // A session's id has no line break, an id given by a requestor may.
+        let (scope, id) = key.split_once('\n').filter(|_| tool == IdempotencyKey::NO_TOOL)?;
+        Some(GivenId { scope: scope.to_owned(), id: id.to_owned() })
+    }
+}
+
 /// The record of a task: everything but the description of its work, which only a new attempt needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
@@ -94,6 +129,8 @@ pub struct Task {
     pub outcome: Option<Outcome>,
     /// Why taskgate ended the task, if it did.
     pub failure: Option<Failure>,
+    /// The id that its requestor has given it (2025-10-20), if it has one besides [`Task::id`].
+    pub given_id: Option<GivenId>,
 }
 
 impl Task {
@@ -120,6 +157,7 @@ impl Task {
             inputs: Inputs::default(),
             outcome: None,
             failure: None,
+            given_id: new.key.as_ref().and_then(IdempotencyKey::given_id),
         }
     }
 

@@ -229,7 +229,7 @@ impl<'a> Params<'a> {
     }
 }
 
-fn string<'a>(name: &str, raw: Option<&'a RawValue>) -> Result<Cow<'a, str>, RpcError> {
+pub(crate) fn string<'a>(name: &str, raw: Option<&'a RawValue>) -> Result<Cow<'a, str>, RpcError> {
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     let raw = raw.ok_or_else(|| RpcError::invalid_params(format!("Invalid params: {name} is missing")))?;
@@ -239,7 +239,7 @@ fn string<'a>(name: &str, raw: Option<&'a RawValue>) -> Result<Cow<'a, str>, Rpc
 }
 
 /// Absent and null leave the ttl to us; numbers beyond any real lifetime are clamped later, where the policy is known.
-fn read_ttl(raw: &RawValue) -> Result<Option<Duration>, InvalidTtl> {
+pub(crate) fn read_ttl(raw: &RawValue) -> Result<Option<Duration>, InvalidTtl> {
     if raw.get() == "null" {
         return Ok(None);
     }

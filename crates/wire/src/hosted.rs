@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use taskgate_task::Payload;
+use serde_json::value::{RawValue, to_raw_value};
+use taskgate_task::{InvalidPayload, Payload};
 
 use crate::dialect::Dialect;
 use crate::jsonrpc::ErrorCode;
 use crate::meta::TASKS_EXTENSION;
-use crate::raw::RawObject;
+use crate::method;
+use crate::raw::{RawObject, read_object};
 use crate::translate::code_of;
 
 /// Longer ids are no ids but mistakes: they are kept and sent with every request.
@@ -60,10 +61,35 @@ pub struct NoTaskId;
 
 /// Whether a server with these capabilities hosts tasks for tool calls.
 pub fn hosts(dialect: Dialect, capabilities: &RawValue) -> bool {
-    let path: &[&str] = match dialect {
-        Dialect::D2025_11_25 => &["tasks", "requests", "tools", "call"],
-        Dialect::D2026_07_28 => &["extensions", TASKS_EXTENSION],
-    };
+    match dialect {
+        Dialect::D2025_11_25 => declares(capabilities, &["tasks", "requests", "tools", "call"]),
+        Dialect::D2026_07_28 => declares(capabilities, &["extensions", TASKS_EXTENSION]),
+    }
+}
+
+/// Whether a client with these capabilities hosts tasks for requests with this method (2025-11-25).
+pub fn client_hosts(capabilities: &RawValue, name: &str) -> bool {
+    match name {
+        method::SAMPLE => declares(capabilities, &["tasks", "requests", "sampling", "createMessage"]),
+        method::ELICIT => declares(capabilities, &["tasks", "requests", "elicitation", "create"]),
+        _ => false,
+    }
+}
+
+/// Whether a client with these capabilities can be told to cancel a task that it hosts (2025-11-25).
+pub fn client_cancels(capabilities: &RawValue) -> bool {
+    declares(capabilities, &["tasks", "cancel"])
+}
+
+/// The params of a request of ours, which asks the client to make a task of it that is kept for `ttl` (2025-11-25).
+pub fn as_task(params: Option<&Payload>, ttl: Duration) -> Result<Payload, InvalidPayload> {
+    let mut object = params.map(|params| RawObject::parse(params.as_str())).transpose()?.unwrap_or_default();
+    object.set("task", to_raw_value(&serde_json::json!({ "ttl": crate::dialect::millis(ttl) }))?);
+    object.to_payload()
+}
+
+/// Whether the capabilities have all the members of this path.
+fn declares(capabilities: &RawValue, path: &[&str]) -> bool {
     let mut at = capabilities.to_owned();
     for name in path {
         let next = RawObject::parse(at.get()).ok().and_then(|object| object.get(name).map(ToOwned::to_owned));
@@ -91,15 +117,26 @@ pub fn needs_tasks(error: &Payload) -> bool {
 
 /// The id and the first state of the task that a call was answered with; `None` if the answer is no handle.
 pub fn created(dialect: Dialect, result: &Payload) -> Option<Result<(String, HostedTask), NoTaskId>> {
-    let object = RawObject::parse(result.as_str()).ok()?;
+    /// What tells a handle from a result: all that is read of the answers of most calls.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Signs<'a> {
+        #[serde(borrow, default)]
+        result_type: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        content: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        task: Option<&'a RawValue>,
+    }
+    let signs: Signs = read_object(result.as_raw()).ok()?;
     let task = match dialect {
         Dialect::D2026_07_28 => {
-            object.get("resultType").filter(|kind| kind.get() == "\"task\"")?;
+            signs.result_type.filter(|kind| kind.get() == "\"task\"")?;
             result.clone()
         }
         // A tool's result always has content and may well have a member of that name.
-        Dialect::D2025_11_25 => match object.get("content") {
-            None => Payload::from_raw(object.get("task").filter(|task| task.get().starts_with('{'))?),
+        Dialect::D2025_11_25 => match signs.content {
+            None => Payload::from_raw(signs.task.filter(|task| task.get().starts_with('{'))?),
             Some(_) => return None,
         },
     };

@@ -95,6 +95,12 @@ pub struct Meta<'a> {
     /// From which level on log messages are wanted.
     #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
     pub log_level: Option<&'a RawValue>,
+    /// Asks for a task (2025-10-20).
+    #[serde(borrow, default, rename = "modelcontextprotocol.io/task")]
+    pub first_task: Option<&'a RawValue>,
+    /// The task it is about (2025-10-20).
+    #[serde(borrow, default, rename = "modelcontextprotocol.io/related-task")]
+    pub first_related_task: Option<&'a RawValue>,
     /// What names this call for whoever sends it again.
     #[serde(borrow, default, rename = "io.taskgate/idempotency-key")]
     pub idempotency_key: Option<&'a RawValue>,

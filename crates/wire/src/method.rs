@@ -25,6 +25,8 @@ pub const TASKS_RESULT: &str = "tasks/result";
 pub const TASKS_LIST: &str = "tasks/list";
 /// `tasks/cancel`
 pub const TASKS_CANCEL: &str = "tasks/cancel";
+/// `tasks/delete` of 2025-10-20
+pub const TASKS_DELETE: &str = "tasks/delete";
 /// `tasks/update`
 pub const TASKS_UPDATE: &str = "tasks/update";
 /// `subscriptions/listen`
@@ -37,6 +39,8 @@ pub const CANCELLED: &str = "notifications/cancelled";
 pub const PROGRESS: &str = "notifications/progress";
 /// `notifications/message`
 pub const LOG_MESSAGE: &str = "notifications/message";
+/// `notifications/tasks/created` of 2025-10-20
+pub const TASK_CREATED: &str = "notifications/tasks/created";
 /// `notifications/tasks/status` of 2025-11-25
 pub const TASK_STATUS: &str = "notifications/tasks/status";
 /// `notifications/tasks` of the extension

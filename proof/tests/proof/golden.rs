@@ -4,6 +4,7 @@
 //! commit it. A transcript holds what was sent and what came back in the order of the script: messages that may
 //! overtake each other on the wire stand where the script takes them.
 
+mod d2025_10_20;
 mod d2025_11_25;
 mod d2026_07_28;
 mod earlier;
@@ -18,6 +19,11 @@ use taskgate_proof::{modern, programs, session, wait};
 
 use crate::serve::fixtures_stdio;
 use mask::Mask;
+
+/// The fixtures behind taskgate, at the end of a pipe.
+fn fixtures() -> Pipe {
+    Pipe::start(fixtures_stdio())
+}
 
 /// Whether a message may be there without being part of the transcript.
 type Ignored = fn(&Value) -> bool;
@@ -35,7 +41,7 @@ struct Transcript {
 impl Transcript {
     /// A conversation of this name in this version.
     fn new(version: &str, name: &str) -> Transcript {
-        Transcript::through(&format!("{version}/{name}"), Pipe::start(fixtures_stdio()))
+        Transcript::through(&format!("{version}/{name}"), fixtures())
     }
 
     /// A conversation with whatever is at the end of this pipe.

@@ -228,6 +228,38 @@ fn a_certificate_must_be_trusted() {
     trusting.terminate();
 }
 
+/// A server that wants a token of somebody else's, made for it and for what it demands: who gives those out is found by its word.
+#[test]
+fn a_server_says_who_gives_out_its_tokens() {
+    let scene = Scene::new();
+    let _server = scene.python("legacy", "guarded", &[]);
+    let issuer = fs::read_to_string(scene.path().join("issuer")).expect("it is there");
+    let oauth = |issuer: &str, secret: &str| {
+        format!("[upstream.oauth]\nissuer = {issuer:?}\nclient_id = \"me\"\nclient_secret = {secret:?}")
+    };
+    let (gateway, address) = scene.gateway(&oauth(&issuer, "geheim"));
+    let mut client = Modern::new(address);
+    assert_eq!(text(&tool(&mut client, "echo", &json!({ "text": "é" }))), "é");
+    // No longer good, the token is replaced by one from the same place.
+    fs::write(scene.path().join("revoked"), "").expect("the folder can be written");
+    assert_eq!(text(&tool(&mut client, "echo", &json!({ "text": "again" }))), "again");
+    assert_eq!((scene.begun("metadata"), scene.begun("token")), (1, 2));
+    gateway.terminate();
+    for (issuer, secret, says) in [
+        (issuer.as_str(), "wrong", "invalid_client"),
+        ("https://auth.example", "geheim", "not of the issuer https://auth.example"),
+    ] {
+        let (gateway, address) = scene.gateway(&oauth(issuer, secret));
+        let mut client = Modern::new(address);
+        let echo = json!({ "name": "echo", "arguments": { "text": "never" } });
+        let error = client.call("tools/call", echo).expect_err("there is no token");
+        let why = error["message"].as_str().unwrap_or_default();
+        assert!(why.contains(says) && !why.contains("geheim"), "{error}");
+        gateway.kill();
+    }
+    assert_eq!(scene.begun("echo"), 2);
+}
+
 /// FastMCP with its tasks in 2026-07-28: a call here is one task there, and is found again after `kill -9`.
 #[test]
 fn a_fastmcp_task_is_found_again_after_a_kill() {

@@ -4,4 +4,5 @@ pub mod check;
 pub mod serve;
 pub mod store;
 pub mod supervise;
+pub mod tasks;
 pub mod wrap;

@@ -8,6 +8,7 @@ use taskgate_gateway::{
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::admin;
 use crate::args::Serve;
 use crate::demo::Demo;
 use crate::exit_code::{ExitCode, Failure};
@@ -49,6 +50,7 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
         builder = builder.add(spec);
     }
     let gateway = builder.build().await.map_err(|error| Failure::new(ExitCode::Failure, error))?;
+    let _admin = admin::serve(&gateway, &place);
     eprintln!("{}", greeting(&config, address, &place));
     let serving = gateway.serve_http(listener, shutdown.begun());
     let served = match (&args.config, hangup) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use taskgate_gateway::{Gateway, Settings, StdioCommand, ToolPolicy, UpstreamKind, UpstreamSpec, check_name};
 
+use crate::admin;
 use crate::args::Wrap;
 use crate::exit_code::{ExitCode, Failure};
 use crate::shutdown::Shutdown;
@@ -25,6 +26,7 @@ pub async fn run(args: Wrap, shutdown: &Shutdown) -> Result<(), Failure> {
     tracing::info!(upstream = upstream.name, store = store::shown(&place), "wrapping");
     let gateway = Gateway::builder().shared_store(store).settings(settings()).add(upstream);
     let gateway = gateway.build().await.map_err(|error| Failure::new(ExitCode::Failure, error))?;
+    let _admin = admin::serve(&gateway, &place);
     let served = gateway.serve_stdio(tokio::io::stdin(), tokio::io::stdout(), shutdown.begun()).await;
     served.map_err(|error| {
         Failure::new(ExitCode::Failure, format!("the connection to the host failed: {error}"))

@@ -176,6 +176,11 @@ impl Session {
         self.line.0.stale.borrow().is_some()
     }
 
+    /// Makes it stale, where another connection is to take over: calls in flight go on, new ones should be made there.
+    pub fn retire(&self) {
+        self.line.0.outdate(CloseReason::new(CloseCause::Requested));
+    }
+
     /// Ends the connection: calls in flight fail, and a process at the other end is stopped, or a server told that its session
     /// is over, before this returns.
     pub async fn close(&self) {

@@ -4,6 +4,8 @@ mod answer;
 mod cancel;
 mod get;
 mod list;
+mod named;
+mod order;
 mod submit;
 mod wait;
 mod watch;

@@ -230,10 +230,13 @@ impl Store for MemoryStore {
         let tables = self.tables.lock();
         let mine = tables.tasks.range((Excluded(after.unwrap_or(0)), Unbounded));
         let mine = mine.map(|(_, kept)| &kept.task).filter(|task| task.owner == *owner);
-        let mut tasks: Vec<Task> = mine.take(limit.saturating_add(1)).map(spared).collect();
-        let more = tasks.len() > limit;
-        tasks.truncate(limit);
-        now(Ok(Page { next: if more { tasks.last().map(|task| task.id.locator()) } else { None }, tasks }))
+        now(Ok(Page::of(mine.take(limit.saturating_add(1)).map(spared).collect(), limit)))
+    }
+
+    fn all(&self, after: Option<i64>, limit: usize) -> Stored<Page> {
+        let tables = self.tables.lock();
+        let all = tables.tasks.range((Excluded(after.unwrap_or(0)), Unbounded)).map(|(_, kept)| &kept.task);
+        now(Ok(Page::of(all.take(limit.saturating_add(1)).map(spared).collect(), limit)))
     }
 
     fn due(&self, at: Timestamp, limit: usize) -> Stored<Vec<TaskId>> {

@@ -118,6 +118,9 @@ pub trait Store: Send + Sync + 'static {
     /// The owner's tasks after the locator `after`, oldest first, at most `limit`.
     fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Stored<Page>;
 
+    /// The tasks of all owners after the locator `after`, oldest first, at most `limit`: for whoever runs the store.
+    fn all(&self, after: Option<i64>, limit: usize) -> Stored<Page>;
+
     /// Ids of tasks whose [`Task::due_at`] is at or before `now`, earliest first, at most `limit`.
     fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<TaskId>>;
 
@@ -194,6 +197,15 @@ fn check_names(owner: &Owner, key: Option<&IdempotencyKey>) -> Result<(), StoreE
         "the names of the owner and the tool and the idempotency key have {all} bytes together, more than the \
          {LONGEST_NAMES} that can be kept"
     )))
+}
+
+impl Page {
+    /// A page of at most `limit` tasks, made of one more than that if there are more.
+    fn of(mut tasks: Vec<Task>, limit: usize) -> Page {
+        let more = tasks.len() > limit;
+        tasks.truncate(limit);
+        Page { next: if more { tasks.last().map(|task| task.id.locator()) } else { None }, tasks }
+    }
 }
 
 /// The first event of a task, written with its record.

@@ -173,6 +173,10 @@ impl Store for Arc<Moody> {
         self.reach(|store| store.list(owner, after, limit))
     }
 
+    fn all(&self, after: Option<i64>, limit: usize) -> Stored<Page> {
+        self.reach(|store| store.all(after, limit))
+    }
+
     fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<TaskId>> {
         self.reach(|store| store.due(now, limit))
     }

@@ -83,6 +83,7 @@ fn advice(key: &str, section: &Section, elsewhere: &[&Section]) -> String {
 const DURATIONS: &[&str] = &[
     "keep_alive",
     "session_idle",
+    "owner_session_idle",
     "replay_for",
     "stream_close_after",
     "stream_retry",
@@ -121,9 +122,10 @@ fn hint(key: &str, value: &DeValue<'_>) -> Option<String> {
             "max_message" | "max_result" | "replay_size" | "session_replay" | "output_limit",
             DeValue::Integer(_),
         ) => Some("write it in quotes and with its unit: \"16MiB\"".to_owned()),
-        ("max_sessions" | "session_requests" | "replay_events", DeValue::String(_)) => {
-            Some("write it as a number, without quotes".to_owned())
-        }
+        (
+            "max_sessions" | "max_owner_sessions" | "session_requests" | "replay_events",
+            DeValue::String(_),
+        ) => Some("write it as a number, without quotes".to_owned()),
         (key, DeValue::Integer(number)) if DURATIONS.contains(&key) => {
             Some(format!("write it in quotes and with its unit: \"{number}s\""))
         }

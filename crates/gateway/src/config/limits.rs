@@ -27,6 +27,8 @@ pub const KEEP_ALIVE: DurationRange =
     DurationRange { least: Duration::from_millis(100), most: Duration::from_secs(600) };
 /// `session_idle`.
 pub const SESSION_IDLE: DurationRange = DurationRange { least: SECOND, most: YEAR };
+/// `owner_session_idle`.
+pub const OWNER_SESSION_IDLE: DurationRange = DurationRange { least: SECOND, most: YEAR };
 /// `drain_grace`.
 pub const DRAIN_GRACE: DurationRange = DurationRange { least: Duration::ZERO, most: HOUR };
 /// `replay_for`. At most a day: what must last longer is a task.
@@ -62,6 +64,8 @@ pub const STORE_POLL: DurationRange =
 pub const MAX_ATTEMPTS: CountRange = CountRange { least: 1, most: 1000 };
 /// `max_sessions`.
 pub const MAX_SESSIONS: CountRange = CountRange { least: 1, most: 1_000_000 };
+/// `max_owner_sessions`.
+pub const MAX_OWNER_SESSIONS: CountRange = CountRange { least: 1, most: 100_000 };
 /// `session_requests`.
 pub const SESSION_REQUESTS: CountRange = CountRange { least: 1, most: 100_000 };
 /// `replay_events`.

@@ -3,13 +3,14 @@
 use std::fmt::{self, Display, Write};
 use std::path::Path;
 
-use taskgate_client::transport::http::{Auth, OAuth, Secret};
+use taskgate_client::transport::http::{Auth, TokenServer};
+use taskgate_credentials::Secret;
 use taskgate_task::WorkClass;
 use toml::Value;
 
 use super::checked::{Config, UpstreamConfig, UpstreamServer, UrlServer};
 use super::duration::{format_duration, format_size};
-use crate::policy::{CheckOutput, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamTasks};
+use crate::policy::{CheckOutput, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamSessions, UpstreamTasks};
 use crate::upstream::{CommandTool, Group, JobTool, Output, Stdin, ToolSchema};
 
 /// What is shown instead of the value of a variable, which may be a secret.
@@ -48,6 +49,8 @@ impl Config {
         set(out, "session_idle", text(format_duration(settings.session_idle)))?;
         let streams = &settings.streams;
         set(out, "max_sessions", settings.max_sessions)?;
+        set(out, "owner_session_idle", text(format_duration(settings.owner_session_idle)))?;
+        set(out, "max_owner_sessions", settings.max_owner_sessions)?;
         set(out, "session_requests", settings.session_requests)?;
         set(out, "session_replay", text(format_size(streams.session_replay)))?;
         set(out, "replay_events", streams.replay_events)?;
@@ -100,12 +103,17 @@ fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {
             UpstreamTasks::Never => "never",
         };
         set(out, "upstream_tasks", text(upstream_tasks))?;
+        let sessions = match upstream.sessions {
+            UpstreamSessions::Owner => "owner",
+            UpstreamSessions::Shared => "shared",
+        };
+        set(out, "sessions", text(sessions))?;
     }
     match &upstream.server {
         UpstreamServer::Run(tool) => write_run(out, tool)?,
         UpstreamServer::Url(url) => {
             if let Auth::OAuth(tokens) = &url.server.auth {
-                write_oauth(out, tokens.oauth(), url)?;
+                write_oauth(out, tokens, url)?;
             }
         }
         UpstreamServer::Job(job) => write_job(out, job)?,
@@ -157,9 +165,15 @@ fn write_url(out: &mut String, url: &UrlServer) -> fmt::Result {
     set(out, "plain_http", server.plain_http)
 }
 
-fn write_oauth(out: &mut String, oauth: &OAuth, url: &UrlServer) -> fmt::Result {
+fn write_oauth(out: &mut String, tokens: &TokenServer, url: &UrlServer) -> fmt::Result {
     writeln!(out, "\n[upstream.oauth]")?;
-    set(out, "token_url", text(oauth.token_url.as_url()))?;
+    let oauth = tokens.oauth();
+    if let Some(token_url) = tokens.url() {
+        set(out, "token_url", text(token_url.as_url()))?;
+    }
+    if let Some(issuer) = tokens.issuer() {
+        set(out, "issuer", text(issuer))?;
+    }
     set(out, "client_id", text(&oauth.client_id))?;
     if let Some(known) = &oauth.client_secret {
         set(out, "client_secret", secret(known))?;
@@ -174,13 +188,13 @@ fn write_oauth(out: &mut String, oauth: &OAuth, url: &UrlServer) -> fmt::Result 
     if url.is_hidden && oauth.resource.as_deref() == Some(&url.server.url.resource()) {
         return Ok(());
     }
-    set(out, "resource", text(oauth.resource.as_deref().unwrap_or_default()))
+    oauth.resource.iter().try_for_each(|resource| set(out, "resource", text(resource)))
 }
 
 /// A secret without its value: where it is, or only that it is there.
 fn secret(secret: &Secret) -> String {
     match secret {
-        Secret::Text(_) => text(HIDDEN).to_string(),
+        Secret::Text(_) | Secret::Env(_) => text(HIDDEN).to_string(),
         Secret::File(path) => format!("{{ from_file = {} }}", text(path.display())),
     }
 }

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::error::Problems;
 use super::fields::{Entry, Fields, FromValue, Section, with_article};
 use super::nearest::nearest;
-use super::raw::http::SECRET;
+use super::raw::http::RawSecret;
 use super::raw::{RUN, UPSTREAM};
 use crate::upstream::presets::{self, Preset};
 
@@ -138,13 +138,6 @@ pub(super) struct RawAuth {
     pub(super) kind: Spanned<String>,
     pub(super) texts: BTreeMap<String, Spanned<String>>,
     pub(super) secrets: BTreeMap<String, Spanned<RawSecret>>,
-}
-
-/// Where a secret is.
-#[derive(Debug)]
-pub(super) enum RawSecret {
-    Env(Spanned<String>),
-    File(Spanned<String>),
 }
 
 impl<'a, 'i> FromValue<'a, 'i> for RawJob {
@@ -330,23 +323,16 @@ impl RawAuth {
             DeValue::String(text) => {
                 self.texts.insert(name.to_owned(), Spanned::new(value.span(), text.to_string()));
             }
-            DeValue::Table(table) => {
-                let fields = Fields::new(table, &SECRET, &[], problems);
-                let secret = match (fields.get("from_env"), fields.get("from_file")) {
-                    (Some(name), None) => RawSecret::Env(name),
-                    (None, Some(path)) => RawSecret::File(path),
-                    _ => {
-                        let help = "allowed: { from_env = \"NAME\" } or { from_file = \"PATH\" }";
-                        problems.add_with_help(
-                            value.span(),
-                            format!("`{name}` does not say where its secret is"),
-                            help,
-                        );
-                        return;
-                    }
-                };
-                self.secrets.insert(name.to_owned(), Spanned::new(value.span(), secret));
-            }
+            DeValue::Table(_) => match RawSecret::read(value.get_ref(), "auth", problems) {
+                Some(secret) => {
+                    self.secrets.insert(name.to_owned(), Spanned::new(value.span(), secret));
+                }
+                None => {
+                    let help = "allowed: { from_env = \"NAME\" } or { from_file = \"PATH\" }";
+                    let what = format!("`{name}` does not say where its secret is");
+                    problems.add_with_help(value.span(), what, help);
+                }
+            },
             other => {
                 let found = with_article(other.type_str());
                 problems.add(value.span(), format!("`{name}` must be a string or a secret, not {found}"));

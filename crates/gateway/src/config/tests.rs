@@ -149,6 +149,8 @@ fn a_printed_configuration_means_the_same() {
         lease = "30s"
         store_poll = "1s"
         max_sessions = 5
+        owner_session_idle = "2m"
+        max_owner_sessions = 4
         session_requests = 6
         session_replay = "2KiB"
         replay_events = 7
@@ -165,6 +167,7 @@ fn a_printed_configuration_means_the_same() {
         prefix = "x"
         speak = "session"
         upstream_tasks = "always"
+        sessions = "owner"
         [upstream.defaults]
         idle_limit = "1m"
         [upstream.tools."odd name.here"]
@@ -183,6 +186,13 @@ fn a_printed_configuration_means_the_same() {
         client_secret = "(hidden)"
         secret_in = "form"
         scopes = ["a", "b"]
+        [[upstream]]
+        name = "w"
+        url = "https://mcp.example.com/mcp"
+        [upstream.oauth]
+        issuer = "https://auth.example.com/tenant"
+        client_id = "me"
+        client_secret = "(hidden)"
         [[upstream]]
         name = "v"
         url = "http://mcp.example.com/mcp"
@@ -414,7 +424,7 @@ fn the_examples_of_urls_are_valid() {
         config.upstreams[0].server.clone()
     });
     let servers: Vec<UpstreamServer> = servers.collect();
-    assert!(servers.len() == 2 && servers.iter().all(|server| matches!(server, UpstreamServer::Url(_))));
+    assert!(servers.len() == 3 && servers.iter().all(|server| matches!(server, UpstreamServer::Url(_))));
 }
 
 #[test]
@@ -480,6 +490,7 @@ fn the_manual_names_every_limit() {
         ("poll_interval", limits::POLL_INTERVAL),
         ("keep_alive", limits::KEEP_ALIVE),
         ("session_idle", limits::SESSION_IDLE),
+        ("owner_session_idle", limits::OWNER_SESSION_IDLE),
         ("replay_for", limits::REPLAY_FOR),
         ("stream_close_after", limits::STREAM_CLOSE_AFTER),
         ("stream_retry", limits::STREAM_RETRY),
@@ -504,6 +515,7 @@ fn the_manual_names_every_limit() {
     }
     for (key, range) in [
         ("max_sessions", limits::MAX_SESSIONS),
+        ("max_owner_sessions", limits::MAX_OWNER_SESSIONS),
         ("session_requests", limits::SESSION_REQUESTS),
         ("replay_events", limits::REPLAY_EVENTS),
         ("max_attempts", limits::MAX_ATTEMPTS),

@@ -42,7 +42,7 @@ impl Gateway {
         let target = match request.tool {
             Some(found) => found,
             None => {
-                looked_up = self.find_tool(&call.name).await;
+                looked_up = self.find_tool(caller.owner(), &call.name).await;
                 &looked_up
             }
         };
@@ -61,7 +61,7 @@ impl Gateway {
         if let Some(key) = self.idempotency_key(caller, request, target, &shape).map_err(rpc)? {
             let launch =
                 || self.launch_of(caller, request, target, own, None, true).map_err(|error| Err(rpc(error)));
-            return self.call_once(&inline, caller, target, shape, key, launch).await;
+            return Box::pin(self.call_once(&inline, caller, target, shape, key, launch)).await;
         }
         let running = match self.begin(&mut inline, caller, request, target, answers, own).await {
             Ok(running) => running,
@@ -117,7 +117,7 @@ impl Gateway {
     }
 
     /// What is needed to start the call. `lasts` says whether it is, or may become, a task.
-    fn launch_of(
+    pub(super) fn launch_of(
         &self,
         caller: &Caller,
         request: &Request<'_>,
@@ -221,7 +221,7 @@ fn with_state(params: Option<Payload>, resumed: Option<Resumed>) -> Result<Optio
 }
 
 /// A tool call's params as the upstream is to get them: its own name for the tool, and nothing that asked us for a task.
-fn for_upstream(raw: &Payload, caller: &Caller, name: &str) -> Result<Payload, RpcError> {
+pub(super) fn for_upstream(raw: &Payload, caller: &Caller, name: &str) -> Result<Payload, RpcError> {
     let broken = |error: taskgate_task::InvalidPayload| RpcError::invalid_params(error.to_string());
     let mut params = RawObject::parse(raw.as_str()).map_err(broken)?;
     let name = serde_json::value::to_raw_value(name).map_err(|error| broken(error.into()))?;

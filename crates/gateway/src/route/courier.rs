@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use taskgate_task::{Payload, Status, Task, TaskId};
-use taskgate_wire::dialect::d2025_11_25;
+use taskgate_wire::dialect::{d2025_10_20, d2025_11_25};
 use taskgate_wire::meta::{self, RELATED_TASK};
 use taskgate_wire::method;
 use taskgate_wire::question::for_session;
@@ -58,11 +58,12 @@ impl Gateway {
             let task = watch.current().clone();
             if task.version > told {
                 told = task.version;
-                if let Ok(params) = d2025_11_25::notification(&task) {
-                    // Nobody may rely on these, so none is kept for a stream that is not open.
-                    if session.general().is_some() {
-                        session.notify(method::TASK_STATUS, Some(params));
-                    }
+                // Nobody may rely on these, so none is kept for a stream that is not open. In 2025-10-20 there are none.
+                if !session.has_given_ids()
+                    && session.general().is_some()
+                    && let Ok(params) = d2025_11_25::notification(&task)
+                {
+                    session.notify(method::TASK_STATUS, Some(params));
                 }
             }
             if task.status.is_terminal() {
@@ -154,7 +155,7 @@ impl Gateway {
                 .await
                 .is_ok_and(|now| now.inputs.open().any(|open| open.key == question.key));
             if open {
-                let params = related(question.params.as_ref(), task.id);
+                let params = related(session, question.params.as_ref(), task);
                 // Asked again on another stream, it is the same question.
                 let id = || format!("{}-{}", task.id, question.key);
                 let Ok(params) = for_session(&question.method, Some(params), id) else { continue };
@@ -197,10 +198,14 @@ fn declined(method: &str) -> Payload {
     Payload::parse(text.to_owned()).unwrap_or_else(|_| Payload::null())
 }
 
-/// A question's params with the related task, as 2025-11-25 demands.
-fn related(params: Option<&Payload>, id: TaskId) -> Payload {
+/// A question's params with the related task, as 2025-11-25 and 2025-10-20 demand.
+fn related(session: &Session, params: Option<&Payload>, task: &Task) -> Payload {
+    if session.has_given_ids() {
+        let params = params.cloned().unwrap_or_else(super::empty);
+        return d2025_10_20::related(&params, &d2025_10_20::name_of(task)).unwrap_or(params);
+    }
     let edited = meta::edit(params, |meta| {
-        let task = serde_json::json!({ "taskId": id.to_string() });
+        let task = serde_json::json!({ "taskId": task.id.to_string() });
         meta.set(RELATED_TASK, serde_json::value::to_raw_value(&task)?);
         Ok(())
     });

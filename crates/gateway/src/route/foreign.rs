@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use taskgate_client::session::{Lane, Session};
-use taskgate_task::Payload;
+use taskgate_task::{Owner, Payload};
 use taskgate_wire::{Listen, RawObject, method};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -38,12 +38,12 @@ impl Foreign {
 
 impl Gateway {
     /// Subscribes to what is not known here at every upstream that has subscriptions.
-    pub(super) async fn subscribe_foreign(&self, asked: &Listen) -> Foreign {
+    pub(super) async fn subscribe_foreign(&self, owner: &Owner, asked: &Listen) -> Foreign {
         let mut kept = JoinSet::new();
         let (say, said) = mpsc::unbounded_channel();
         let mut acknowledged = Vec::new();
         if let Some(filter) = filter(&asked.others) {
-            for upstream in self.upstreams().iter() {
+            for upstream in self.upstreams(owner).await.iter() {
                 let State::Up(session) = upstream.state() else { continue };
                 if let lane @ Lane::Modern(_) = lane(&session, true) {
                     let (honours, honoured) = oneshot::channel();

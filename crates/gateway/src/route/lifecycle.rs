@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use serde_json::value::RawValue;
 use taskgate_client::session::LaneDescription;
-use taskgate_task::Payload;
+use taskgate_task::{Owner, Payload};
 use taskgate_wire::meta::{SERVER_INFO, TASKS_EXTENSION};
 use taskgate_wire::{Capabilities, RawObject, RpcError, Version};
 
@@ -31,7 +31,7 @@ impl Gateway {
             let message = "The session is initialized already";
             return Err(error(RpcError::new(taskgate_wire::ErrorCode::InvalidRequest, message)));
         }
-        let described = self.describe(false).await;
+        let described = self.describe(session.owner(), false).await;
         let mut offered = described.capabilities()?;
         if version >= Version::V2025_11_25 {
             let mut tasks = json!({ "cancel": {}, "requests": { "tools": { "call": {} } } });
@@ -50,8 +50,8 @@ impl Gateway {
         result.to_payload().map_err(|broken| error(RpcError::internal(broken.to_string())))
     }
 
-    pub(super) async fn discover(&self, _caller: &Caller) -> Answer {
-        let described = self.describe(true).await;
+    pub(super) async fn discover(&self, caller: &Caller) -> Answer {
+        let described = self.describe(caller.owner(), true).await;
         let mut offered = described.capabilities()?;
         let theirs = offered.get("extensions").map(ToOwned::to_owned);
         let mut extensions =
@@ -77,9 +77,9 @@ impl Gateway {
         json!({ "name": self.0.settings.server_name, "version": env!("CARGO_PKG_VERSION") })
     }
 
-    /// What the upstreams say of themselves, those that are down what they said last.
-    pub(super) async fn describe(&self, stateless: bool) -> Described {
-        let upstreams = self.upstreams();
+    /// What this owner's upstreams say of themselves, those that are down what they said last.
+    pub(super) async fn describe(&self, owner: &Owner, stateless: bool) -> Described {
+        let upstreams = self.upstreams(owner).await;
         let asked = upstreams.iter().map(|upstream| async move {
             Some((upstream.name().to_owned(), upstream.described(stateless).await?))
         });

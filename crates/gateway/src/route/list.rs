@@ -34,7 +34,7 @@ impl Gateway {
         request: &Request<'_>,
         out: &Outlet,
     ) -> Answer {
-        let upstreams = self.upstreams();
+        let upstreams = self.upstreams(caller.owner()).await;
         match &*upstreams {
             [only] => self.list_one(kind, &upstreams, only, caller, request, out).await,
             _ => upstreams.list_merged(kind, caller, request).await.map_err(|error| error.to_payload()),
@@ -71,7 +71,7 @@ impl Gateway {
         request: &Request<'_>,
         out: &Outlet,
     ) -> Answer {
-        let session = upstream.session().await.map_err(|error| error.to_payload())?;
+        let session = upstream.session(caller.owner()).await.map_err(|error| error.to_payload())?;
         let mut capabilities = caller.raw_capabilities().map(|raw| without_tasks(&raw));
         // Whether or not the caller can have tasks, a tool that is one there can be called here.
         if kind == ListKind::Tools && upstream.spec().may_host_tasks() {

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use futures_util::future::join_all;
 use taskgate_engine::News;
-use taskgate_task::{Payload, Task, TaskId};
+use taskgate_task::{Owner, Payload, Task, TaskId};
 use taskgate_wire::dialect::d2026_07_28;
 use taskgate_wire::meta::{self, SUBSCRIPTION_ID};
 use taskgate_wire::{Id, Listen, Message, RpcError, method};
-use tokio::sync::broadcast;
 
 use super::subscribe::{MOST_SUBSCRIPTIONS, concerns};
 use super::{Answer, Caller, Request, subscribe};
 use crate::gateway::Gateway;
+use crate::pool::Changes;
 use crate::session::Outlet;
 use crate::upstream::{Change, Interest};
 
@@ -29,7 +29,7 @@ impl Gateway {
         // Followed first and read afterwards: whatever is committed from here on is either in the record that
         // is sent first, or arrives as news.
         let mut following = self.0.engine.store().feed().follow(ids.iter().copied());
-        let mut changes = self.changes();
+        let mut changes = self.changes(caller.owner());
         let mut sent: HashMap<TaskId, u64> = HashMap::new();
         let mut first: Vec<Task> = Vec::new();
         for id in ids {
@@ -40,8 +40,8 @@ impl Gateway {
                 first.push(task);
             }
         }
-        let (granted, _interests) = self.grant(&asked).await?;
-        let mut foreign = self.subscribe_foreign(&asked).await;
+        let (granted, _interests) = self.grant(caller.owner(), &asked).await?;
+        let mut foreign = self.subscribe_foreign(caller.owner(), &asked).await;
         let granted = Listen {
             others: std::mem::take(&mut foreign.granted),
             task_ids: asked.task_ids.as_ref().map(|_| first.iter().map(|task| task.id.to_string()).collect()),
@@ -85,7 +85,7 @@ impl Gateway {
 
     /// What can be honoured of what was asked for: the lists that an upstream tells the changes of, and the resources
     /// whose upstreams confirm it. They are subscribed to for as long as the interests live.
-    async fn grant(&self, asked: &Listen) -> Result<(Listen, Vec<Interest>), Payload> {
+    async fn grant(&self, owner: &Owner, asked: &Listen) -> Result<(Listen, Vec<Interest>), Payload> {
         let uris = &asked.resource_subscriptions;
         if uris.len() > MOST_SUBSCRIPTIONS {
             let text = format!("Invalid params: a subscription names at most {MOST_SUBSCRIPTIONS} resources");
@@ -93,13 +93,13 @@ impl Gateway {
         }
         let mut granted = Listen::default();
         if asked.tools_list_changed || asked.prompts_list_changed || asked.resources_list_changed {
-            let said = self.describe(true).await;
+            let said = self.describe(owner, true).await;
             let tells = |feature| said.offers(feature, "listChanged");
             granted.tools_list_changed = asked.tools_list_changed && tells("tools");
             granted.prompts_list_changed = asked.prompts_list_changed && tells("prompts");
             granted.resources_list_changed = asked.resources_list_changed && tells("resources");
         }
-        let held = join_all(uris.iter().map(|uri| self.hold(uri, subscribe::params(uri), true))).await;
+        let held = join_all(uris.iter().map(|uri| self.hold(owner, uri, subscribe::params(uri), true))).await;
         let mut interests = Vec::new();
         for (uri, held) in uris.iter().zip(held) {
             match held {
@@ -113,26 +113,9 @@ impl Gateway {
         Ok((granted, interests))
     }
 
-    /// What the upstreams say that belongs to no call, and what becomes of their lists.
-    pub(crate) fn changes(&self) -> Changes {
-        Changes(self.0.common.changes.subscribe())
-    }
-}
-
-/// What the upstreams say, from a moment on.
-pub(crate) struct Changes(broadcast::Receiver<Change>);
-
-impl Changes {
-    /// The next thing they say; `None` when the gateway is gone. Can be dropped without loss.
-    pub(crate) async fn next(&mut self) -> Option<Change> {
-        loop {
-            match self.0.recv().await {
-                Ok(change) => return Some(change),
-                // A listener that is too slow loses changes, not the stream: each change only says "look again".
-                Err(broadcast::error::RecvError::Lagged(_)) => {}
-                Err(broadcast::error::RecvError::Closed) => return None,
-            }
-        }
+    /// What the upstreams say to this owner that belongs to no call, and what becomes of their lists.
+    pub(crate) fn changes(&self, owner: &Owner) -> Changes {
+        self.0.pool.changes(owner)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use taskgate_task::Payload;
+use taskgate_task::{Owner, Payload};
 use taskgate_wire::{LogLevel, RpcError, method};
 
 use super::{Answer, Caller, Request};
@@ -16,14 +16,21 @@ use crate::session::Session;
 pub struct Levels(Mutex<Vec<Weak<Session>>>);
 
 impl Levels {
-    /// Notes a session, and returns the most talkative level of all.
-    fn note(&self, session: &Arc<Session>) -> Option<LogLevel> {
+    /// Notes a session.
+    fn note(&self, session: &Arc<Session>) {
         let mut sessions = self.0.lock();
         sessions.retain(|known| {
             known.upgrade().is_some_and(|known| known.log_level().is_some() && !Arc::ptr_eq(&known, session))
         });
         sessions.push(Arc::downgrade(session));
-        sessions.iter().filter_map(|known| known.upgrade()?.log_level()).min()
+    }
+
+    /// The most talkative level of all, or of all of this owner.
+    pub fn most_talkative(&self, owner: Option<&Owner>) -> Option<LogLevel> {
+        let sessions = self.0.lock();
+        let known = sessions.iter().filter_map(Weak::upgrade);
+        let heard = known.filter(|known| owner.is_none_or(|owner| known.owner() == owner));
+        heard.filter_map(|known| known.log_level()).min()
     }
 }
 
@@ -32,10 +39,15 @@ impl Gateway {
     pub(crate) async fn set_level(&self, session: &Arc<Session>, request: &Request<'_>) -> Answer {
         let level = request.params.level().map_err(|error| error.to_payload())?;
         session.set_log_level(level);
-        let wanted = self.0.levels.note(session).unwrap_or(level);
-        let params = request.raw.filter(|_| wanted == level);
-        let upstreams = self.upstreams();
-        let asked = upstreams.iter().map(|upstream| upstream.set_log_level(wanted, params));
+        let owner = session.owner();
+        let levels = &self.0.pool.levels;
+        levels.note(session);
+        let upstreams = self.upstreams(owner).await;
+        let asked = upstreams.iter().map(|upstream| {
+            let of = upstream.is_for_one().then_some(owner);
+            let wanted = levels.most_talkative(of).unwrap_or(level);
+            upstream.set_log_level(wanted, request.raw.filter(|_| wanted == level))
+        });
         let mut answers: Vec<Answer> = join_all(asked).await.into_iter().flatten().collect();
         let good = answers.iter().position(Result::is_ok).unwrap_or(0);
         if answers.is_empty() {

@@ -4,6 +4,7 @@ mod call_tool;
 mod capabilities;
 mod courier;
 mod cursor;
+mod d2025_10_20;
 mod foreign;
 mod inline;
 mod keyed;
@@ -157,6 +158,16 @@ impl Gateway {
         out: &Outlet,
     ) -> Answer {
         use d2025_11_25::Call;
+        if session.negotiated().is_some() {
+            if let Some(answer) = Box::pin(self.first_task_verb(session, caller, request)).await {
+                return answer;
+            }
+            if request.meta.first_task.is_some()
+                && let Some(answer) = Box::pin(self.first_task(session, caller, request, out)).await
+            {
+                return answer;
+            }
+        }
         let tasks = caller.dialect() == Some(Dialect::D2025_11_25);
         let call = d2025_11_25::decode(request.method, &request.params, tasks);
         let call = call.map_err(|error| error.to_payload())?;
@@ -168,11 +179,11 @@ impl Gateway {
             Call::Initialize => self.initialize(session, request).await,
             Call::Ping => Ok(empty()),
             Call::ListTools => Box::pin(self.list(ListKind::Tools, caller, request, out)).await,
-            Call::CallTool(call) => self.call_tool(caller, request, call, out).await,
+            Call::CallTool(call) => Box::pin(self.call_tool(caller, request, call, out)).await,
             Call::GetTask(id) => self.get_task(caller, id).await,
-            Call::TaskResult(id) => self.task_result(session, caller, id, out).await,
-            Call::ListTasks(after) => self.list_tasks(caller, after).await,
-            Call::CancelTask(id) => self.cancel_task(caller, id).await,
+            Call::TaskResult(id) => Box::pin(self.task_result(session, caller, id, out)).await,
+            Call::ListTasks(after) => Box::pin(self.list_tasks(caller, after)).await,
+            Call::CancelTask(id) => Box::pin(self.cancel_task(caller, id)).await,
             Call::Relay => Box::pin(self.relay(caller, request, out)).await,
         }
     }

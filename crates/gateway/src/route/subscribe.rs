@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use taskgate_task::Payload;
+use taskgate_task::{Owner, Payload};
 use taskgate_wire::dialect::d2025_11_25::without_result_type;
 use taskgate_wire::{ListKind, RawObject, RpcError, method};
 
@@ -27,7 +27,7 @@ impl Gateway {
             return Err(RpcError::invalid_params(text).to_payload());
         }
         let params = request.raw.cloned().unwrap_or_else(super::empty);
-        let (interest, result) = self.hold(&uri, params, false).await?;
+        let (interest, result) = self.hold(session.owner(), &uri, params, false).await?;
         session.subscribe(&uri, interest);
         Ok(without_result_type(&result).unwrap_or(result))
     }
@@ -47,32 +47,37 @@ impl Gateway {
                 Some(call) => call.outcome().await.map_err(super::failed),
                 None => Ok(super::empty()),
             },
-            // Others' subscriptions are not the client's to end.
-            None if self.upstreams().iter().any(|upstream| upstream.is_held(&uri)) => Ok(super::empty()),
-            // A server of 2026-07-28 has no such request, and there is nothing to end.
-            None if self.upstreams().iter().all(|upstream| upstream.is_stateless_for(false)) => {
-                Ok(super::empty())
+            None => {
+                let upstreams = self.upstreams(session.owner()).await;
+                // Others' subscriptions are not the client's to end.
+                let is_held = upstreams.iter().any(|upstream| upstream.is_held(&uri));
+                // A server of 2026-07-28 has no such request, and there is nothing to end.
+                if is_held || upstreams.iter().all(|upstream| upstream.is_stateless_for(false)) {
+                    return Ok(super::empty());
+                }
+                self.relay_to_its_upstream(caller, request, out).await
             }
-            None => self.relay_to_its_upstream(caller, request, out).await,
         }
     }
 
     /// Registers the interest with the upstream that has the resource, and waits until it confirms.
     pub(super) async fn hold(
         &self,
+        owner: &Owner,
         uri: &str,
         params: Payload,
         stateless: bool,
     ) -> Result<(Interest, Payload), Payload> {
         let mut none = NoAnswer::default();
-        for candidate in self.upstreams().having(uri, ListKind::Resources.feature()).await.candidates {
+        let upstreams = self.upstreams(owner).await;
+        for candidate in upstreams.having(uri, ListKind::Resources.feature()).await.candidates {
             if !candidate.certain
-                && let Err(error) = candidate.upstream.session().await
+                && let Err(error) = candidate.upstream.session(owner).await
             {
                 none.unavailable(error.to_payload());
                 continue;
             }
-            match candidate.upstream.hold(uri, params.clone(), stateless).await {
+            match candidate.upstream.hold(owner, uri, params.clone(), stateless).await {
                 Err(error) if is_not_mine(method::SUBSCRIBE, &error) => none.refused(error),
                 held => return held,
             }

@@ -11,7 +11,7 @@ use crate::gateway::Gateway;
 use crate::session::{Outlet, Session};
 
 /// How many tasks a page of `tasks/list` holds.
-const PAGE: usize = 100;
+pub(super) const PAGE: usize = 100;
 
 impl Gateway {
     /// `tasks/get`
@@ -113,6 +113,8 @@ pub(super) fn refusal(error: EngineError) -> Payload {
         EngineError::OutOfTouch => RpcError::internal(
             "This node was out of touch with the others and has not joined them again yet; try again in a moment",
         ),
+        // Requestors give no orders.
+        EngineError::Refused(refusal) => RpcError::internal(refusal.to_string()),
         EngineError::Draining => RpcError::internal("The gateway is shutting down; try again in a moment"),
         EngineError::Store(reason) => {
             tracing::error!(%reason, "the store failed");

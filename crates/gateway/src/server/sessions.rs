@@ -89,7 +89,7 @@ impl Sessions {
 impl Gateway {
     /// Tells a session what the upstreams say that belongs to no call, until it ends.
     pub(super) fn forward_changes(&self, session: &Arc<Session>) {
-        let mut changes = self.changes();
+        let mut changes = self.changes(session.owner());
         let session = session.clone();
         tokio::spawn(async move {
             loop {

@@ -68,7 +68,7 @@ impl Call<'_> {
                 Err(NotDone::Failed(failure)) if failure.kind == FailureKind::SessionLost && !is_renewed => {
                     is_renewed = true;
                     let session = match self.upstream.upgrade() {
-                        Some(upstream) => upstream.session().await,
+                        Some(upstream) => upstream.session(&self.work.owner).await,
                         None => Err(RpcError::internal("The gateway is shutting down")),
                     };
                     match session {
@@ -233,7 +233,8 @@ async fn attempt(
                     let named = line.session.named().cloned();
                     named.iter().for_each(Named::hold);
                     let start = Start { line, handle, first: Some(first), token: Some(token), heard };
-                    let followed = follow(start, report).await;
+                    // Boxed: most calls make no task, and each would be as large as the following of one.
+                    let followed = Box::pin(follow(start, report)).await;
                     if !matches!(followed, Ok(Ending::Lost { .. })) {
                         named.iter().for_each(Named::release);
                     }

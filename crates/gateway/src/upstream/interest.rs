@@ -9,13 +9,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::json;
 use taskgate_client::session::{CallFailure, CallOptions, Lane, PendingCall, Session};
-use taskgate_task::{InvalidPayload, Payload};
+use taskgate_task::{InvalidPayload, Owner, Payload};
 use taskgate_wire::{ErrorCode, RawObject, RpcError, method, translate};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::listening::{keep_listening, names_resource};
-use super::{Change, State, Upstream, lane};
+use super::{State, Upstream, lane};
 
 /// How long an upstream may take to confirm a subscription.
 const CONFIRMING: Duration = Duration::from_secs(10);
@@ -78,11 +78,12 @@ impl Upstream {
     /// Subscribes to a resource and waits for the upstream's answer. `params` are those of a `resources/subscribe`.
     pub async fn hold(
         self: &Arc<Self>,
+        owner: &Owner,
         uri: &str,
         params: Payload,
         stateless: bool,
     ) -> Result<(Interest, Payload), Payload> {
-        let session = self.session().await.map_err(|error| error.to_payload())?;
+        let session = self.session(owner).await.map_err(|error| error.to_payload())?;
         let (interest, mut outcome) = {
             let mut interests = self.interests.0.lock();
             let entry = interests.entry(uri.to_owned()).or_insert_with(|| Entry {
@@ -117,6 +118,11 @@ impl Upstream {
     fn silent(&self, uri: &str) -> Payload {
         let text = format!("The server {:?} did not confirm the subscription to {uri}", self.name());
         RpcError::internal(text).to_payload()
+    }
+
+    /// Whether anybody is subscribed to any resource.
+    pub fn has_interests(&self) -> bool {
+        !self.interests.0.lock().is_empty()
     }
 
     /// Whether anybody is subscribed to the resource.
@@ -252,9 +258,7 @@ impl Follow {
 
     fn tell(&self, method: String, params: Option<Payload>) {
         if let Some(upstream) = self.upstream.upgrade() {
-            let subscribed = Some(self.uri.clone());
-            // Nobody may be listening; that is fine.
-            let _ = upstream.changes.send(Change { method, params, subscribed });
+            upstream.tell(method, params, Some(self.uri.clone()));
         }
     }
 }

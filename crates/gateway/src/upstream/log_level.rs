@@ -19,8 +19,14 @@ const SETTING: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub struct Asked(Mutex<Option<LogLevel>>);
 
+impl From<Option<LogLevel>> for Asked {
+    fn from(level: Option<LogLevel>) -> Self {
+        Asked(Mutex::new(level))
+    }
+}
+
 impl Upstream {
-    /// Sets the level for all sessions; `params` are those of the caller if its level is the one that counts. `None` if
+    /// Sets the level for whoever uses the connection; `params` are those of the caller if its level is the one that counts. `None` if
     /// the server has no log messages.
     pub async fn set_log_level(
         &self,
@@ -29,7 +35,7 @@ impl Upstream {
     ) -> Option<Result<Payload, Payload>> {
         // Kept whatever comes of it: an upstream that is down is told when it is back.
         *self.log_level.0.lock() = Some(level);
-        let session = match self.session().await {
+        let session = match self.connection().await {
             Ok(session) => session,
             Err(error) => return Some(Err(error.to_payload())),
         };

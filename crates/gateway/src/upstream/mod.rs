@@ -7,6 +7,7 @@ mod checkpoint;
 mod checks;
 mod command;
 mod ending;
+mod holder;
 mod hosted;
 pub mod in_process;
 mod interest;
@@ -26,7 +27,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use taskgate_client::session::{Lane, LaneDescription, Lanes, ServerDescription, Session};
 use taskgate_engine::{Report, Runner};
-use taskgate_wire::RpcError;
+use taskgate_task::Owner;
+use taskgate_wire::{LogLevel, RpcError};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::policy::{UpstreamKind, UpstreamSpec};
@@ -37,6 +39,7 @@ pub use checkpoint::{Checkpoint, NotSaved};
 pub use command::{
     CommandRunner, CommandTool, Commands, Group, NoPattern, NoWord, Output, Pattern, Stdin, Word, Yard,
 };
+pub use holder::Holder;
 pub use hosted::with_tasks;
 pub use interest::Interest;
 pub use job::{CALLBACKS, Callbacks, JobRunner, JobTool, presets};
@@ -59,6 +62,9 @@ pub struct Upstream {
     /// Tools of which it has said that it makes tasks of their calls or nothing (2026-07-28).
     needs_tasks: RwLock<HashSet<String>>,
     changes: broadcast::Sender<Change>,
+    holder: Holder,
+    /// Cloned by everything that runs on it.
+    running: Arc<()>,
     /// Runs its tool, if it is no server.
     own: RwLock<Option<Arc<dyn Runner>>>,
     /// Tells by its end that nobody has the upstream any more.
@@ -99,6 +105,20 @@ pub struct Change {
     pub params: Option<taskgate_task::Payload>,
     /// The resource whose subscription it came by, if that is known.
     pub subscribed: Option<String>,
+    /// Whether it was said on a connection that one owner has for itself.
+    pub is_private: bool,
+}
+
+/// What an upstream begins with.
+pub struct Beginning {
+    /// Where what it says goes that belongs to no call.
+    pub changes: broadcast::Sender<Change>,
+    /// Whose its connection is.
+    pub holder: Holder,
+    /// From which level on it shall log, if somebody has said so already.
+    pub log_level: Option<LogLevel>,
+    /// Whether what it has is to be said, too, when it is up.
+    pub is_news: bool,
 }
 
 /// How long a call waits for an upstream that has never been up yet.
@@ -108,30 +128,12 @@ const USUAL_START: Duration = Duration::from_secs(1);
 
 impl Upstream {
     /// Connects in the background and keeps the connection up until the handle is dropped. `own` runs the tool of what is no
-    /// server. What it says that belongs to no call goes to `changes`; what it has is said there too, when it is up, if
-    /// `is_news`.
-    pub fn start(
-        spec: UpstreamSpec,
-        own: Option<Arc<dyn Runner>>,
-        changes: broadcast::Sender<Change>,
-        is_news: bool,
-    ) -> Arc<Upstream> {
+    /// server.
+    pub fn start(spec: UpstreamSpec, own: Option<Arc<dyn Runner>>, beginning: Beginning) -> Arc<Upstream> {
         let (sender, state) = watch::channel(State::Starting);
         let (alive, dropped) = oneshot::channel();
-        let upstream = Arc::new(Upstream {
-            name: spec.name.clone(),
-            spec: RwLock::new(Arc::new(spec)),
-            server_number: watch::Sender::new(0),
-            state,
-            shelf: shelf::Shelf::default(),
-            interests: interest::Interests::default(),
-            log_level: log_level::Asked::default(),
-            described: RwLock::default(),
-            needs_tasks: RwLock::default(),
-            changes,
-            own: RwLock::new(own),
-            _alive: alive,
-        });
+        let is_news = beginning.is_news;
+        let upstream = Upstream::new(spec, own, beginning, state, alive);
         let kept_up = supervise::keep_up(Arc::downgrade(&upstream), sender, is_news);
         tokio::spawn(async move {
             tokio::select! {
@@ -141,6 +143,39 @@ impl Upstream {
             }
         });
         upstream
+    }
+
+    /// One that is down and stays so, for this reason.
+    pub fn refused(spec: UpstreamSpec, beginning: Beginning, why: &str) -> Arc<Upstream> {
+        let (_, state) = watch::channel(State::Restarting(why.into()));
+        Upstream::new(spec, None, beginning, state, oneshot::channel().0)
+    }
+
+    fn new(
+        spec: UpstreamSpec,
+        own: Option<Arc<dyn Runner>>,
+        beginning: Beginning,
+        state: watch::Receiver<State>,
+        alive: oneshot::Sender<()>,
+    ) -> Arc<Upstream> {
+        let Beginning { changes, holder, log_level, is_news: _ } = beginning;
+        holder.expect(&spec);
+        Arc::new(Upstream {
+            name: spec.name.clone(),
+            spec: RwLock::new(Arc::new(spec)),
+            server_number: watch::Sender::new(0),
+            state,
+            shelf: shelf::Shelf::default(),
+            interests: interest::Interests::default(),
+            log_level: log_level::Asked::from(log_level),
+            described: RwLock::default(),
+            needs_tasks: RwLock::default(),
+            changes,
+            holder,
+            running: Arc::default(),
+            own: RwLock::new(own),
+            _alive: alive,
+        })
     }
 
     /// What is configured for it.
@@ -159,8 +194,13 @@ impl Upstream {
             is_same
         };
         if !is_same {
+            self.holder.expect(&self.spec());
             self.needs_tasks.write().clear();
             self.server_number.send_modify(|number| *number += 1);
+            // From now on calls wait for the new one, even if whoever makes it has not begun yet.
+            if let State::Up(session) = self.state() {
+                session.retire();
+            }
         }
     }
 
@@ -169,17 +209,9 @@ impl Upstream {
         &self.name
     }
 
-    /// Runs its tools.
-    pub fn runner(self: &Arc<Self>) -> Arc<dyn Runner> {
-        match &*self.own.read() {
-            Some(own) => own.clone(),
-            None => Arc::new(McpRunner(Arc::downgrade(self))),
-        }
-    }
-
-    /// Whether its tool is a command or a job, which runs apart from this process.
-    pub fn is_external(&self) -> bool {
-        self.own.read().is_some()
+    /// Runs its tool, if that is a command or a job, which runs apart from this process.
+    pub fn own_runner(&self) -> Option<Arc<dyn Runner>> {
+        self.own.read().clone()
     }
 
     /// Whether it is a server in this program.
@@ -187,8 +219,15 @@ impl Upstream {
         matches!(self.spec.read().kind, UpstreamKind::InProcess(_))
     }
 
-    /// The connection. Waits while it is started for the first time; fails at once while it is down.
-    pub async fn session(&self) -> Result<Session, RpcError> {
+    /// The connection, for something this owner wants. Waits while it is started for the first time; fails at once while it
+    /// is down, and where it is another owner's.
+    pub async fn session(&self, owner: &Owner) -> Result<Session, RpcError> {
+        let session = self.connection().await?;
+        if self.serves(owner) { Ok(session) } else { Err(self.not_yours()) }
+    }
+
+    /// The connection, for what concerns nobody in particular.
+    async fn connection(&self) -> Result<Session, RpcError> {
         let mut state = self.state.clone();
         let known = tokio::time::timeout(FIRST_START, state.wait_for(|state| !state.is_coming()));
         let down = |why: &str| {
@@ -269,7 +308,7 @@ impl Upstream {
 
     /// What it says of itself on the lane for callers of either generation; what it said last, if it is down.
     pub async fn described(&self, stateless: bool) -> Option<LaneDescription> {
-        match self.session().await {
+        match self.connection().await {
             Ok(session) => session.server().of(lane(&session, stateless)).cloned(),
             Err(_) => {
                 let said = self.described.read();

@@ -1,4 +1,5 @@
 use std::sync::Weak;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,7 @@ impl Runner for McpRunner {
     fn run(&self, work: Work, report: Report) -> BoxFuture<'static, Ending> {
         let upstream = self.0.clone();
         Box::pin(async move {
+            let _running = upstream.upgrade().map(|upstream| upstream.in_use());
             let (request, mark) = match read(&work) {
                 Ok(read) => read,
                 Err(error) => return failed_with(&format!("The stored request cannot be read: {error}")),
@@ -103,9 +105,14 @@ impl Runner for McpRunner {
                     drop(upstream);
                     session.await
                 }
-                Some(upstream) => upstream.session().await,
+                Some(upstream) => upstream.session(&work.owner).await,
                 None => Err(RpcError::internal("The gateway is shutting down")),
             };
+            // Its owner has, or gets, a connection of its own there.
+            if report.is_task() && upstream.upgrade().is_some_and(|upstream| !upstream.serves(&work.owner)) {
+                let message = "The server is connected anew, and now keeps a session for each of its users";
+                return Ending::PutBack { pause: Duration::ZERO, message: message.to_owned() };
+            }
             let ending = match (session, mark) {
                 (Ok(session), Some(Mark::Task(handle))) => {
                     let line = Line::back_to(&handle, session, &request).await;

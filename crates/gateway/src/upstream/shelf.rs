@@ -87,10 +87,10 @@ impl Upstream {
 
     /// Fetches a list anew.
     pub async fn refresh(&self, kind: ListKind) -> Result<Arc<Catalog>, RpcError> {
-        let session = self.session().await?;
+        let session = self.connection().await?;
         match self.fetch(&session, kind).await {
             // Lost with its connection. On the next one it is asked for again, once.
-            Err(_) if session.is_stale() => self.fetch(&self.session().await?, kind).await,
+            Err(_) if session.is_stale() => self.fetch(&self.connection().await?, kind).await,
             fetched => fetched,
         }
     }
@@ -110,7 +110,7 @@ impl Upstream {
         if self.is_current(kind) {
             return;
         }
-        let session = match self.session().await {
+        let session = match self.connection().await {
             Ok(session) => session,
             Err(error) => return self.cannot_be_listed(kind, &error),
         };

@@ -49,6 +49,7 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>, mut 
                 tracing::info!(upstream = strong.name(), "up");
                 // Before anybody else can listen: this stream alone begins with what was said since the session was opened.
                 let heard = session.notifications();
+                strong.holder.settle(&strong.spec(), session.lanes());
                 state.send_replace(State::Up(session.clone()));
                 strong.renew_log_level(&session);
                 strong.renew_interests(&session);
@@ -59,8 +60,10 @@ pub async fn keep_up(upstream: Weak<Upstream>, state: watch::Sender<State>, mut 
                 }
                 drop(strong);
                 tokio::select! {
-                    reason = listen(&upstream, &session, heard) => Down::of(&reason),
+                    // A connection to a server that is replaced is stale as well, which is no failure of either.
+                    biased;
                     _ = servers.changed() => Down::Replaced,
+                    reason = listen(&upstream, &session, heard) => Down::of(&reason),
                 }
             }
             Err(down) => {
@@ -243,8 +246,13 @@ impl Upstream {
     }
 
     fn tell_of_list(&self, method: &str) {
-        // Nobody may be listening; that is fine.
-        let _ = self.changes.send(Change { method: method.to_owned(), params: None, subscribed: None });
+        self.tell(method.to_owned(), None, None);
+    }
+
+    /// Tells whoever listens, who may be nobody.
+    pub(super) fn tell(&self, method: String, params: Option<Payload>, subscribed: Option<String>) {
+        let is_private = self.is_for_one();
+        let _ = self.changes.send(Change { method, params, subscribed, is_private });
     }
 }
 
@@ -264,15 +272,14 @@ fn pass_on(upstream: &Weak<Upstream>, method: String, params: Option<Payload>) {
             if let Err(error) = upstream.refresh(ListKind::Tools).await {
                 tracing::warn!(upstream = upstream.name(), %error, "cannot list the tools after a change");
             }
-            let _ = upstream.changes.send(Change { method, params, subscribed: None });
+            upstream.tell(method, params, None);
         });
     } else if method != method::LISTEN_ACKNOWLEDGED
         && method != method::CANCELLED
         // Its own tasks are nobody's here: tasks are ours, with other ids.
         && !method.starts_with(method::TASK_NOTIFICATION)
     {
-        // Nobody may be listening; that is fine.
-        let _ = upstream.changes.send(Change { method, params, subscribed: None });
+        upstream.tell(method, params, None);
     }
 }
 

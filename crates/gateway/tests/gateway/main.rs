@@ -12,8 +12,10 @@ mod cancel;
 mod checkpoint;
 #[cfg(feature = "jsonschema")]
 mod checks;
+mod client_tasks;
 mod commands;
 mod eras;
+mod first_tasks;
 mod framing;
 mod handlers;
 mod hosted;
@@ -34,6 +36,7 @@ mod mrtr;
 mod nodes;
 mod outcome;
 mod owners;
+mod per_owner;
 mod polling;
 mod processes;
 mod recorder;

@@ -9,7 +9,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use taskgate_client::transport::http::{Auth, Secret};
+use taskgate_client::transport::http::Auth;
+use taskgate_credentials::Secret;
 use taskgate_gateway::{Config, Gateway, HttpServer, ServerUrl};
 use tokio::sync::Notify;
 

@@ -3,12 +3,12 @@
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::header::HeaderName;
+use taskgate_credentials::{Secret, secret_header};
 
 use crate::clock;
 use crate::failure::Failure;
 use crate::http::Prepared;
-use crate::secret::Secret;
 
 /// Who signs, and for whom.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,8 +64,7 @@ impl Aws {
         let (instructions, _) = signed.map_err(|error| unmade(error.to_string()))?.into_parts();
         for (name, value) in instructions.headers() {
             let broken = || unmade(format!("the header {name} cannot be sent"));
-            let mut value = HeaderValue::from_str(value).map_err(|_| broken())?;
-            value.set_sensitive(true);
+            let value = secret_header(value).map_err(|_| broken())?;
             prepared.headers.insert(name.parse::<HeaderName>().map_err(|_| broken())?, value);
         }
         Ok(())

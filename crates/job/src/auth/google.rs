@@ -2,7 +2,7 @@
 //!
 //! The statement is signed with what TLS signs with. A crate for such statements would bring a second RSA along.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,15 +14,13 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde::Deserialize;
 use serde_json::json;
+use taskgate_credentials::{Granted, Kept, Secret, form};
 
-use super::oauth::form;
-use super::token;
+use super::token::{self, TIMEOUT};
 use crate::clock;
 use crate::failure::Failure;
 use crate::http::{Http, Prepared};
-use crate::secret::Secret;
 
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long what we sign is good: long enough for a clock that is a little off.
 const GOOD_FOR: u64 = 600;
 
@@ -35,7 +33,7 @@ pub struct Google {
     pub scope: String,
     /// Where tokens are given out, if not where the key, or Google, says.
     pub token_url: Option<Url>,
-    kept: token::Kept,
+    kept: Kept,
 }
 
 /// What we need of a key.
@@ -50,24 +48,25 @@ struct Key {
 impl Google {
     /// Tokens of this account.
     pub fn new(key: Option<Secret>, scope: String, token_url: Option<Url>) -> Google {
-        Google { key, scope, token_url, kept: token::Kept::default() }
+        Google { key, scope, token_url, kept: Kept::default() }
     }
 
     pub(super) async fn token(&self, http: &Http, request: &'static str) -> Result<String, Failure> {
-        self.kept.or_fetch(self.fetch(http, request)).await
+        self.kept.or_fetch(None, self.fetch(http, request)).await
     }
 
     pub(super) async fn forget(&self) -> bool {
         self.kept.forget().await
     }
 
-    async fn fetch(&self, http: &Http, request: &'static str) -> Result<token::Fetched, Failure> {
+    async fn fetch(&self, http: &Http, request: &'static str) -> Result<Granted, Failure> {
         let unmade = |why: String| Failure::Unmade { request, why };
         let prepared = match &self.key {
             Some(key) => self.signed(&key.read().map_err(unmade)?),
             None => self.of_this_machine(),
         };
-        token::fetch(http, &prepared.map_err(unmade)?, request).await
+        let body = token::fetch(http, &prepared.map_err(unmade)?, request).await?;
+        Granted::read(&body).map_err(|why| token::no_token(request, &why))
     }
 
     /// Asks for a token with a statement that the account's key has signed (RFC 7523).

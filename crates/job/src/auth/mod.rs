@@ -3,21 +3,22 @@
 #[cfg(feature = "aws")]
 mod aws;
 mod google;
-mod oauth;
 mod token;
+
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use reqwest::Url;
+use reqwest::header::{AUTHORIZATION, HeaderName};
+use taskgate_credentials::{Secret, Tokens, secret_header};
 
 use crate::failure::Failure;
 use crate::http::{Http, Prepared};
-use crate::secret::Secret;
 
 #[cfg(feature = "aws")]
 pub use aws::Aws;
 pub use google::Google;
-pub use oauth::{ClientAuth, OAuth};
 
 /// How a request says who sends it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -41,8 +42,13 @@ pub enum Auth {
         /// Its value.
         value: Secret,
     },
-    /// With a token that is asked for (OAuth 2.0, client credentials).
-    OAuth(OAuth),
+    /// With a token that is asked for (OAuth 2.0).
+    OAuth {
+        /// Where tokens are given out.
+        token_url: Url,
+        /// How they are asked for.
+        tokens: Arc<Tokens>,
+    },
     /// With a token of a service account of Google Cloud.
     Google(Google),
     /// By signing it, as Amazon Web Services want it.
@@ -70,8 +76,8 @@ impl Auth {
                 let value = value.read().map_err(unmade)?;
                 put(prepared, name.clone(), &value)?;
             }
-            Auth::OAuth(oauth) => {
-                let token = oauth.token(http, request).await?;
+            Auth::OAuth { token_url, tokens } => {
+                let token = token::get(tokens, token_url, http, request).await?;
                 put(prepared, AUTHORIZATION, &format!("Bearer {token}"))?;
             }
             Auth::Google(google) => {
@@ -90,7 +96,7 @@ impl Auth {
             Auth::None | Auth::Basic { .. } | Auth::Header { .. } | Auth::Bearer(_) => false,
             #[cfg(feature = "aws")]
             Auth::Aws(_) => false,
-            Auth::OAuth(oauth) => oauth.forget().await,
+            Auth::OAuth { tokens, .. } => tokens.forget().await,
             Auth::Google(google) => google.forget().await,
         }
     }
@@ -98,11 +104,8 @@ impl Auth {
 
 /// Adds a header whose value is a secret.
 fn put(prepared: &mut Prepared, name: HeaderName, value: &str) -> Result<(), Failure> {
-    let mut value = HeaderValue::from_str(value).map_err(|_| Failure::Unmade {
-        request: prepared.name,
-        why: format!("the secret for {name} has characters that no header can have"),
-    })?;
-    value.set_sensitive(true);
+    let value = secret_header(value)
+        .map_err(|why| Failure::Unmade { request: prepared.name, why: format!("{name}: {why}") })?;
     prepared.headers.insert(name, value);
     Ok(())
 }

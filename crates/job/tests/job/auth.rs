@@ -1,9 +1,10 @@
 //! Who we are, as a server sees it.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use serde_json::json;
-use taskgate_job::auth::{ClientAuth, OAuth};
+use taskgate_credentials::{OAuth, Tokens};
 use taskgate_job::{Auth, Failure, Http, JobApi, Secret};
 
 use crate::api::Server;
@@ -20,6 +21,11 @@ fn api(base: &str, auth: Auth) -> JobApi {
     let mut declared = declaration(base);
     declared.auth = auth;
     JobApi::new(declared, Http::new(None).expect("connections"))
+}
+
+fn oauth(base: &str, oauth: OAuth) -> Auth {
+    let token_url = format!("{base}/token").parse().expect("a URL");
+    Auth::OAuth { token_url, tokens: Arc::new(Tokens::new(oauth)) }
 }
 
 const STARTED: &str = r#"{"id": "1"}"#;
@@ -68,10 +74,8 @@ async fn a_secret_is_sent_and_read_anew() {
 async fn a_token_is_kept_until_it_is_not_believed() {
     let (server, base) = Server::start().await;
     let (_kept, secret) = file("s/cret");
-    let mut oauth =
-        OAuth::new(format!("{base}/token").parse().expect("a URL"), "me:too".to_owned(), secret.clone());
-    oauth.scope = Some("jobs run".to_owned());
-    let api = api(&base, Auth::OAuth(oauth));
+    let asked = OAuth { scope: Some("jobs run".to_owned()), ..OAuth::new("me:too", secret.clone()) };
+    let api = api(&base, oauth(&base, asked));
     let token =
         |token: &str| json!({"access_token": token, "token_type": "Bearer", "expires_in": 3600}).to_string();
     server.will(200, token("one")).await;
@@ -83,7 +87,7 @@ async fn a_token_is_kept_until_it_is_not_believed() {
     let heard = server.heard().await;
     let paths: Vec<_> = heard.iter().map(|heard| heard.path.as_str()).collect();
     assert_eq!(paths, ["/token", "/jobs", "/jobs"]);
-    assert_eq!(heard[0].body, "grant_type=client_credentials&scope=jobs%20run");
+    assert_eq!(heard[0].body, "grant_type=client_credentials&scope=jobs+run");
     assert_eq!(heard[0].header("authorization"), "Basic bWUlM0F0b286cyUyRmNyZXQ=");
     assert_eq!(heard[2].header("authorization"), "Bearer one");
     server.will(401, "").await;
@@ -104,9 +108,8 @@ async fn a_token_is_kept_until_it_is_not_believed() {
 async fn no_token_means_nothing_was_sent() {
     let (server, base) = Server::start().await;
     let (_kept, secret) = file("geheim");
-    let mut oauth = OAuth::new(format!("{base}/token").parse().expect("a URL"), "me".to_owned(), secret);
-    oauth.client_auth = ClientAuth::Body;
-    let api = api(&base, Auth::OAuth(oauth));
+    let asked = OAuth { secret_in_form: true, ..OAuth::new("me", secret) };
+    let api = api(&base, oauth(&base, asked));
     for (code, body, is_transient) in [
         (503, "later", true),
         (400, r#"{"error":"invalid_client"}"#, false),
@@ -135,8 +138,7 @@ async fn a_token_is_asked_for_anew_before_its_end() {
     for (expires_in, after, is_anew) in
         [(3600, 3560, false), (3600, 3575, true), (40, 15, false), (40, 25, true)]
     {
-        let url = format!("{base}/token").parse().expect("a URL");
-        let api = api(&base, Auth::OAuth(OAuth::new(url, "me".to_owned(), secret.clone())));
+        let api = api(&base, oauth(&base, OAuth::new("me", secret.clone())));
         let token =
             json!({"access_token": "x", "token_type": "Bearer", "expires_in": expires_in}).to_string();
         server.will(200, token.clone()).await;

@@ -348,6 +348,13 @@ fn any_step() -> impl Strategy<Value = Step> {
             message: "x".into(),
         }),
         1 => fence().prop_map(|fence| Step::Stopped { fence }),
+        1 => proptest::sample::select(vec![
+            Order::Cancel,
+            Order::Fail { message: "x".to_owned() },
+            Order::Requeue,
+            Order::Prune,
+        ])
+        .prop_map(Step::Order),
         2 => Just(Step::Tick),
     ]
 }
@@ -364,7 +371,7 @@ fn fence_of(step: &Step) -> Option<u64> {
         | Step::Lose { fence, .. }
         | Step::PutBack { fence, .. }
         | Step::Stopped { fence } => Some(*fence),
-        Step::Begin { .. } | Step::Answer { .. } | Step::Cancel | Step::Tick => None,
+        Step::Begin { .. } | Step::Answer { .. } | Step::Cancel | Step::Order(_) | Step::Tick => None,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Wire spellings stand only in a dialect's `shapes.rs`. Dialects carry dates.
 
+pub mod d2025_10_20;
 pub mod d2025_11_25;
 pub mod d2026_07_28;
 
@@ -41,7 +42,7 @@ impl Dialect {
 }
 
 /// A moment as both generations write it: ISO 8601 in UTC with milliseconds.
-pub(crate) fn iso(at: Timestamp) -> String {
+pub fn iso(at: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(at.as_millis()) {
         Ok(moment) => format!("{moment:.3}"),
         // Only moments beyond the year 9999 come here; a store never holds one.

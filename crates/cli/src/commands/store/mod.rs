@@ -30,7 +30,7 @@ pub fn run(verb: &Store) -> Result<(), Failure> {
 }
 
 /// The store that is meant.
-fn find(place: &Place) -> Result<StorePlace, Failure> {
+pub(super) fn find(place: &Place) -> Result<StorePlace, Failure> {
     let configured = match (&place.store, &place.config) {
         (None, Some(file)) => {
             let config = Config::load(file).map_err(|errors| {
@@ -51,7 +51,7 @@ fn find(place: &Place) -> Result<StorePlace, Failure> {
 }
 
 /// Opens a store that must be there: one that is made by looking at it has nothing to be seen.
-async fn open(place: &StorePlace) -> Result<Arc<dyn TaskStore>, Failure> {
+pub(super) async fn open(place: &StorePlace) -> Result<Arc<dyn TaskStore>, Failure> {
     if let StorePlace::Sqlite(path) = place
         && !path.exists()
     {

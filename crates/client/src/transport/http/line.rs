@@ -7,12 +7,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Method, Response, StatusCode, Url};
+use taskgate_credentials::secret_header;
 use taskgate_wire::{Id, Message};
 use tokio::sync::mpsc;
 
 use super::failure::{FailureKind, RequestFailure};
 use super::headers::{self, SESSION_ID, ToolHeaders};
-use super::secret::secret_header;
 use super::server::{Auth, Clients, HttpServer};
 use crate::transport::{CloseCause, CloseReason, Inbound};
 
@@ -179,6 +179,7 @@ impl Line {
         let mut client = if repeat == Repeat::Safe { &self.clients.kept } else { &self.clients.fresh };
         let mut is_repeated = repeat == Repeat::Never;
         let mut refused: Option<String> = None;
+        let mut is_renewed = false;
         let (mut moves, mut waits) = (0, 0);
         loop {
             let (credentials, token) = self.credentials(refused.as_deref()).await?;
@@ -196,8 +197,11 @@ impl Line {
                 sent => sent.map_err(|error| RequestFailure::sending(&self.name(), error))?,
             };
             match response.status() {
-                StatusCode::UNAUTHORIZED if refused.is_none() && self.has_another(token.as_deref()) => {
-                    refused = token;
+                StatusCode::UNAUTHORIZED if !is_renewed && self.has_another(token.as_deref()) => {
+                    if let Auth::OAuth(tokens) = &self.server.auth {
+                        tokens.challenged(response.headers());
+                    }
+                    (refused, is_renewed) = (token, true);
                 }
                 status if status.is_redirection() => {
                     let next = self.moved(&url, &response)?;
@@ -246,7 +250,7 @@ impl Line {
             Auth::Bearer(secret) => {
                 Some(secret.read().map_err(|why| wrong(format!("the bearer token: {why}")))?)
             }
-            Auth::OAuth(tokens) => Some(tokens.token(refused).await.map_err(wrong)?),
+            Auth::OAuth(tokens) => tokens.token(refused).await.map_err(wrong)?,
         };
         if let Some(token) = &token {
             let value = secret_header(&format!("Bearer {token}"))

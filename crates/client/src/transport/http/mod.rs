@@ -4,13 +4,14 @@
 //! connection that could end: a request fails for itself, and what that says of the requests to come is told beside it.
 
 mod answer;
+mod challenge;
+mod discovery;
 mod failure;
 mod general;
 mod headers;
 mod line;
 mod named;
 mod oauth;
-mod secret;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -34,9 +35,8 @@ use line::{Line, Opened, Repeat};
 
 pub use failure::{FailureKind, RequestFailure};
 pub use named::Named;
-pub use oauth::{OAuth, Tokens};
+pub use oauth::TokenServer;
 pub use reqwest::header::HeaderName;
-pub use secret::Secret;
 pub use server::{Auth, HttpServer, ServerUrl};
 
 /// Messages that may wait in either direction before the sender is held back.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use reqwest::header::HeaderName;
 use reqwest::{Client, Url, redirect, retry};
 
-use super::oauth::{OAuth, Tokens};
-use super::secret::Secret;
+use taskgate_credentials::{OAuth, Secret};
+
+use super::oauth::TokenServer;
 use crate::transport::stdio::StdioCommand;
 
 /// How long a connection may take to be made.
@@ -42,7 +43,7 @@ pub enum Auth {
     /// By a token that somebody else provides.
     Bearer(Secret),
     /// By tokens that are fetched as they are needed.
-    OAuth(Arc<Tokens>),
+    OAuth(Arc<TokenServer>),
 }
 
 impl HttpServer {
@@ -57,9 +58,15 @@ impl HttpServer {
         }
     }
 
-    /// With tokens by these rules.
-    pub fn oauth(mut self, oauth: OAuth) -> Self {
-        self.auth = Auth::OAuth(Arc::new(Tokens::new(oauth)));
+    /// With tokens of this token endpoint, by these rules.
+    pub fn oauth(mut self, token_url: ServerUrl, oauth: OAuth) -> Self {
+        self.auth = Auth::OAuth(Arc::new(TokenServer::new(token_url, oauth)));
+        self
+    }
+
+    /// With tokens of the authorization server that the server names, if it is this issuer or has the server's own origin.
+    pub fn oauth_found(mut self, issuer: Option<String>, oauth: OAuth) -> Self {
+        self.auth = Auth::OAuth(Arc::new(TokenServer::found_by(self.url.clone(), issuer, oauth)));
         self
     }
 }

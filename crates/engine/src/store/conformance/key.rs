@@ -1,7 +1,7 @@
 //! Idempotency keys: a repeated creation finds the first one.
 
 use futures_util::future::try_join_all;
-use taskgate_task::{IdempotencyKey, NewTask, Owner, Step};
+use taskgate_task::{GivenId, IdempotencyKey, NewTask, Owner, Step};
 
 use super::sample::{self, NOW};
 use crate::store::LONGEST_NAMES;
@@ -72,6 +72,28 @@ pub async fn a_key_is_taken_once<S: Store>(make: impl Fn() -> S) {
     sample::create(&store, keyed(key("print", "k"))).await;
     sample::create(&store, NewTask { owner: Owner::named("b"), ..keyed(key("render", "k")) }).await;
     assert_eq!(store.list(&local, None, 10).await.unwrap().tasks.len(), 3);
+}
+
+/// An id that a requestor gives its task is the task's in every reading, within its scope, and taken for every other call.
+pub async fn a_given_id_is_the_tasks<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    for scope in ["", "a session"] {
+        let given = GivenId { scope: scope.to_owned(), id: "two\nlines and a \0".to_owned() };
+        let own = IdempotencyKey::of_given_id(&given, [1; 32]);
+        let made = sample::create(&store, keyed(own.clone())).await;
+        assert_eq!(made.given_id, Some(given.clone()));
+        assert_eq!(store.get(made.id).await.unwrap().unwrap(), made);
+        let page = store.list(&Owner::local(), Some(made.id.locator() - 1), 1).await.unwrap();
+        assert_eq!(page.tasks[0].given_id, Some(given.clone()));
+        let other = IdempotencyKey::of_given_id(&given, [2; 32]);
+        assert_eq!(store.keyed(&Owner::local(), &other).await.unwrap(), Some((made.id, false)));
+        let again = store.create(keyed(other)).await;
+        assert!(matches!(again, Err(StoreError::KeyTaken { id, same: false }) if id == made.id), "{again:?}");
+        let renamed = store.apply(made.id, Step::Cancel, made.created_at).await.unwrap().task;
+        assert_eq!(renamed.given_id, Some(given));
+    }
+    // A key of a call is none.
+    assert_eq!(sample::create(&store, keyed(key("render", "\nk"))).await.given_id, None);
 }
 
 /// The key is kept for as long as the task is, whatever becomes of it, and free afterwards.

@@ -98,6 +98,26 @@ pub async fn a_list_says_how_tasks_ended<S: Store>(make: impl Fn() -> S) {
     assert_eq!(store.list(&Owner::local(), None, 10).await.unwrap().tasks, expected);
 }
 
+/// Pages over all owners hold every task once, oldest first; the place before a task is where it is found.
+pub async fn whoever_runs_the_store_sees_all_tasks<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    let mut kept = Vec::new();
+    for name in ["ada", "bob", "ada", ""] {
+        kept.extend(fill(&store, &Owner::named(name), 3).await);
+    }
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.all(after, 5).await.unwrap();
+        seen.extend(page.tasks.iter().map(|task| task.id));
+        let Some(next) = page.next else { break };
+        after = Some(next);
+    }
+    assert_eq!(seen, kept);
+    let before = kept[7].locator() - 1;
+    assert_eq!(store.all(Some(before), 1).await.unwrap().tasks[0].id, kept[7]);
+    assert!(store.all(Some(kept[11].locator()), 1).await.unwrap().tasks.is_empty());
+}
+
 async fn fill(store: &impl Store, owner: &Owner, count: usize) -> Vec<TaskId> {
     let mut ids = Vec::new();
     for _ in 0..count {

@@ -44,6 +44,7 @@ pub async fn run_all<S: Store>(make: impl Fn() -> S) {
     list::pages_join_without_gap_or_overlap(&make).await;
     list::tasks_added_meanwhile_push_nothing_out(&make).await;
     list::a_list_says_how_tasks_ended(&make).await;
+    list::whoever_runs_the_store_sees_all_tasks(&make).await;
     due::the_earliest_is_due_first(&make).await;
     due::ended_tasks_are_due_for_deletion(&make).await;
     node::a_node_lives_as_long_as_its_lease(&make).await;
@@ -53,6 +54,7 @@ pub async fn run_all<S: Store>(make: impl Fn() -> S) {
     node::versions_are_told_for_many(&make).await;
     key::names_are_as_long_as_every_store_can_find(&make).await;
     key::a_key_is_taken_once(&make).await;
+    key::a_given_id_is_the_tasks(&make).await;
     key::a_key_lives_as_long_as_its_task(&make).await;
     key::one_of_many_gets_the_key(&make).await;
     delete::a_deleted_task_leaves_nothing(&make).await;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use taskgate_task::{
-    Failure, IdempotencyKey, Loss, NewTask, NodeId, Outcome, Payload, Question, Step, TaskId, Timestamp,
-    WorkClass,
+    Failure, IdempotencyKey, Loss, NewTask, NodeId, Order, Outcome, Payload, Question, Step, TaskId,
+    Timestamp, WorkClass,
 };
 
 use super::sample;
@@ -73,6 +73,13 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Cancel),
         1 => (fence(), failure, "\\PC{0,8}")
             .prop_map(|(fence, failure, message)| Step::Fail { fence, failure, message }),
+        1 => proptest::sample::select(vec![
+            Order::Cancel,
+            Order::Fail { message: "x".to_owned() },
+            Order::Requeue,
+            Order::Prune,
+        ])
+        .prop_map(Step::Order),
         4 => Just(Step::Tick),
     ]
 }

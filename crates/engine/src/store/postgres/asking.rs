@@ -67,10 +67,15 @@ impl Store for PostgresStore {
             Box::new(columns::limit(limit.saturating_add(1))),
         ];
         self.read(include_str!("queries/task_list.sql"), params, move |rows| {
-            let mut tasks = records(&rows)?;
-            let more = tasks.len() > limit;
-            tasks.truncate(limit);
-            Ok(Page { next: if more { tasks.last().map(|task| task.id.locator()) } else { None }, tasks })
+            Ok(Page::of(records(&rows)?, limit))
+        })
+    }
+
+    fn all(&self, after: Option<i64>, limit: usize) -> Stored<Page> {
+        let params: Params =
+            vec![Box::new(after.unwrap_or(0)), Box::new(columns::limit(limit.saturating_add(1)))];
+        self.read(include_str!("queries/task_all.sql"), params, move |rows| {
+            Ok(Page::of(records(&rows)?, limit))
         })
     }
 

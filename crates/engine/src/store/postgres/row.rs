@@ -3,7 +3,9 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use taskgate_task::{Carrier, Event, Inputs, Lifetime, NodeId, Owner, Payload, Task, TaskId, Timestamp};
+use taskgate_task::{
+    Carrier, Event, GivenId, Inputs, Lifetime, NodeId, Owner, Payload, Task, TaskId, Timestamp,
+};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
@@ -41,6 +43,10 @@ pub(super) fn task(row: &Row, bodies: Bodies) -> Result<Task, StoreError> {
         status_message: cell("status_message").maybe(Cell::string)?,
         inputs: cell("inputs").maybe(Cell::inputs)?.unwrap_or_default(),
         outcome: None,
+        given_id: match (cell("key_tool").maybe(Cell::string)?, cell("key").maybe(Cell::string)?) {
+            (Some(tool), Some(key)) => GivenId::kept_as(&tool, &key),
+            _ => None,
+        },
     };
     if let Some(kind) = cell("outcome_kind").maybe(Cell::code::<OutcomeKind>)? {
         let body = match bodies {

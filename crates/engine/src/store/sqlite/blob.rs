@@ -100,7 +100,7 @@ fn find<T>(
     let mut statement = db.prepare_cached(sql).map_err(failed)?;
     let mut rows = statement.query([key]).map_err(failed)?;
     match rows.next().map_err(failed)? {
-        Some(row) => read(Cell { row, index: 0, table: "blob", name: "body" }),
+        Some(row) => read(Cell::of(row, 0, "blob", "body")),
         None => Err(row::damaged("blob", "key", format_args!("{key} is missing"))),
     }
 }

@@ -93,9 +93,7 @@ fn length(path: &Path) -> Result<u64, StoreError> {
 /// SQLite's own look: pages, indexes, types and checks.
 fn integrity(db: &Connection, findings: &mut Findings) -> Result<(), StoreError> {
     let mut statement = db.prepare(&format!("PRAGMA integrity_check({MOST})")).map_err(failed)?;
-    match collect(statement.query([]), |row| {
-        Cell { row, index: 0, table: "file", name: "integrity" }.string()
-    }) {
+    match collect(statement.query([]), |row| Cell::of(row, 0, "file", "integrity").string()) {
         Ok(lines) => findings.wrong.extend(lines.into_iter().filter(|line| line != "ok")),
         // Some damage ends the look itself.
         Err(error) => findings.wrong.push(error.to_string()),
@@ -111,9 +109,7 @@ fn tasks(db: &Connection, findings: &mut Findings) -> Result<(), StoreError> {
     let mut one = db.prepare(include_str!("queries/task_dump.sql")).map_err(failed)?;
     let mut after = i64::MIN;
     loop {
-        let page = collect(locators.query([after]), |row| {
-            Cell { row, index: 0, table: "task", name: "locator" }.int()
-        })?;
+        let page = collect(locators.query([after]), |row| Cell::of(row, 0, "task", "locator").int())?;
         let Some(last) = page.last() else { return Ok(()) };
         after = *last;
         for locator in page {
@@ -139,9 +135,8 @@ fn strays(db: &Connection, findings: &mut Findings) -> Result<(), StoreError> {
         ("has a blob that it does not know", include_str!("queries/stray_blobs.sql")),
     ] {
         let mut statement = db.prepare(sql).map_err(failed)?;
-        let strays = collect(statement.query([columns::limit(MOST)]), |row| {
-            Cell { row, index: 0, table: "stray", name: "task" }.int()
-        })?;
+        let strays =
+            collect(statement.query([columns::limit(MOST)]), |row| Cell::of(row, 0, "stray", "task").int())?;
         findings.wrong.extend(strays.into_iter().map(|task| format!("task {task:016x}: {what}")));
     }
     Ok(())

@@ -38,16 +38,16 @@ fn dump_now(db: &Connection, after: Option<i64>, limit: usize) -> Result<Vec<Kep
 
 /// Reads a row of `task_dump.sql` and what belongs to it.
 pub(super) fn task(db: &Connection, row: &Row<'_>) -> Result<KeptTask, StoreError> {
-    let cell = |index, name| Cell { row, index, table: "task", name };
+    let cell = |index, name| Cell::of(row, index, "task", name);
     let (mut task, blobs) = (row::task(row, Bodies::Read)?, row::blobs(row)?);
     blobs.fill(db, &mut task)?;
     let work = match blobs.work {
         Some(key) => Some(blob::get(db, key)?),
-        None => cell(30, "work").maybe(Cell::payload)?,
+        None => cell(32, "work").maybe(Cell::payload)?,
     };
-    let key = match cell(32, "key").maybe(Cell::string)? {
+    let key = match cell(31, "key").maybe(Cell::string)? {
         Some(key) => Some(IdempotencyKey {
-            tool: cell(31, "key_tool").string()?,
+            tool: cell(30, "key_tool").string()?,
             key,
             digest: cell(33, "key_digest").array()?,
         }),
@@ -60,7 +60,7 @@ pub(super) fn task(db: &Connection, row: &Row<'_>) -> Result<KeptTask, StoreErro
 fn secrets(db: &Connection) -> Result<Vec<Kept>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/secret_list.sql")).map_err(failed)?;
     collect(statement.query([]), |row| {
-        let cell = |index, name| Cell { row, index, table: "secret", name };
+        let cell = |index, name| Cell::of(row, index, "secret", name);
         Ok(Kept::Secret(KeptSecret { name: cell(0, "name").string()?, value: cell(1, "value").array()? }))
     })
 }

@@ -148,6 +148,10 @@ impl Store for SqliteStore {
         self.read(|db| read::list(db, owner, after, limit))
     }
 
+    fn all(&self, after: Option<i64>, limit: usize) -> Stored<Page> {
+        self.read(|db| read::all(db, after, limit))
+    }
+
     fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<TaskId>> {
         self.read(|db| read::due(db, now, limit))
     }

@@ -58,7 +58,7 @@ pub(super) fn work(db: &Connection, id: TaskId, most: u64) -> Result<Found<Paylo
     if !id.has_secret(secret_in(row, 0)?) {
         return Ok(Found::Whole(None));
     }
-    let cell = |index, name| Cell { row, index, table: "task", name };
+    let cell = |index, name| Cell::of(row, index, "task", name);
     match cell(2, "work_blob").maybe(Cell::int)? {
         Some(key) if blob::length(db, key)? > most => Ok(Found::Long),
         Some(key) => Ok(Found::Whole(Some(blob::get(db, key)?))),
@@ -76,17 +76,23 @@ pub(super) fn list(
     let mut statement = db.prepare_cached(include_str!("queries/task_list.sql")).map_err(failed)?;
     // Locators are positive. One row more than asked for tells whether there is another page.
     let rows = (owner.as_str(), after.unwrap_or(0), columns::limit(limit.saturating_add(1)));
-    let mut tasks = collect(statement.query(rows), |row| row::task(row, Bodies::Spared))?;
-    let more = tasks.len() > limit;
-    tasks.truncate(limit);
-    Ok(Page { next: if more { tasks.last().map(|task| task.id.locator()) } else { None }, tasks })
+    let tasks = collect(statement.query(rows), |row| row::task(row, Bodies::Spared))?;
+    Ok(Page::of(tasks, limit))
+}
+
+/// One page of everybody's tasks after the locator `after`.
+pub(super) fn all(db: &Connection, after: Option<i64>, limit: usize) -> Result<Page, StoreError> {
+    let mut statement = db.prepare_cached(include_str!("queries/task_all.sql")).map_err(failed)?;
+    let rows = (after.unwrap_or(0), columns::limit(limit.saturating_add(1)));
+    let tasks = collect(statement.query(rows), |row| row::task(row, Bodies::Spared))?;
+    Ok(Page::of(tasks, limit))
 }
 
 /// Ids of tasks that are due.
 pub(super) fn due(db: &Connection, now: Timestamp, limit: usize) -> Result<Vec<TaskId>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/task_due.sql")).map_err(failed)?;
     collect(statement.query((now.as_millis(), columns::limit(limit))), |row| {
-        let cell = |index| Cell { row, index, table: "task", name: row::TASK[index] };
+        let cell = |index| Cell::of(row, index, "task", row::TASK[index]);
         Ok(TaskId::from_parts(cell(0).int()?, cell(1).array()?))
     })
 }
@@ -124,7 +130,7 @@ pub(super) fn versions(db: &Connection, ids: &[TaskId]) -> Result<Vec<(TaskId, u
         if let Some(row) = rows.next().map_err(failed)?
             && id.has_secret(secret_in(row, 0)?)
         {
-            versions.push((*id, Cell { row, index: 1, table: "task", name: "version" }.count()?));
+            versions.push((*id, Cell::of(row, 1, "task", "version").count()?));
         }
     }
     Ok(versions)
@@ -139,7 +145,7 @@ pub(super) fn keyed(
     let mut statement = db.prepare_cached(include_str!("queries/task_keyed.sql")).map_err(failed)?;
     let mut rows = statement.query((owner.as_str(), &key.tool, &key.key)).map_err(failed)?;
     let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
-    let cell = |index, name| Cell { row, index, table: "task", name };
+    let cell = |index, name| Cell::of(row, index, "task", name);
     let id = TaskId::from_parts(cell(0, "locator").int()?, cell(1, "secret").array()?);
     Ok(Some((id, cell(2, "key_digest").bytes()? == key.digest)))
 }
@@ -164,13 +170,13 @@ pub(super) fn secret(db: &Connection, name: &str) -> Result<Option<[u8; 32]>, St
     let mut statement = db.prepare_cached(include_str!("queries/secret_get.sql")).map_err(failed)?;
     let mut rows = statement.query([name]).map_err(failed)?;
     match rows.next().map_err(failed)? {
-        Some(row) => Cell { row, index: 0, table: "secret", name: "value" }.array().map(Some),
+        Some(row) => Cell::of(row, 0, "secret", "value").array().map(Some),
         None => Ok(None),
     }
 }
 
 fn secret_in<'r>(row: &'r Row<'r>, index: usize) -> Result<&'r [u8], StoreError> {
-    Cell { row, index, table: "task", name: "secret" }.bytes()
+    Cell::of(row, index, "task", "secret").bytes()
 }
 
 pub(super) fn collect<T>(

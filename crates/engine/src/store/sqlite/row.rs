@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use rusqlite::Row;
 use rusqlite::types::{FromSqlResult, ValueRef};
-use taskgate_task::{Carrier, Event, Inputs, Lifetime, NodeId, Owner, Payload, Task, TaskId, Timestamp};
+use taskgate_task::{
+    Carrier, Event, GivenId, Inputs, Lifetime, NodeId, Owner, Payload, Task, TaskId, Timestamp,
+};
 
 use super::blob::Blobs;
-use super::failed;
 use crate::StoreError;
 use crate::store::Node;
 use crate::store::code::{Bodies, Code, OutcomeKind};
 
 /// Reads where the payloads of a record lie that are not in its row.
 pub(super) fn blobs(row: &Row<'_>) -> Result<Blobs, StoreError> {
-    let cell = |index| Cell { row, index, table: "task", name: TASK[index] };
+    let cell = |index| Cell::of(row, index, "task", TASK[index]);
     Ok(Blobs {
         checkpoint: cell(27).maybe(Cell::int)?,
         outcome: cell(28).maybe(Cell::int)?,
@@ -24,7 +25,7 @@ pub(super) fn blobs(row: &Row<'_>) -> Result<Blobs, StoreError> {
 }
 
 /// The columns every query for records selects, in this order.
-pub(super) const TASK: [&str; 30] = [
+pub(super) const TASK: [&str; 32] = [
     "locator",
     "secret",
     "owner",
@@ -55,6 +56,8 @@ pub(super) const TASK: [&str; 30] = [
     "checkpoint_blob",
     "outcome_blob",
     "work_blob",
+    "key_tool",
+    "key",
 ];
 
 /// The columns of an event.
@@ -62,7 +65,7 @@ pub(super) const EVENT: [&str; 7] = ["secret", "version", "at", "who", "from_sta
 
 /// Reads a record. Where a payload lies in a blob, `null` stands in its place.
 pub(super) fn task(row: &Row<'_>, bodies: Bodies) -> Result<Task, StoreError> {
-    let cell = |index| Cell { row, index, table: "task", name: TASK[index] };
+    let cell = |index| Cell::of(row, index, "task", TASK[index]);
     let mut task = Task {
         id: TaskId::from_parts(cell(0).int()?, cell(1).array()?),
         owner: Owner::named(cell(2).text()?),
@@ -74,7 +77,7 @@ pub(super) fn task(row: &Row<'_>, bodies: Bodies) -> Result<Task, StoreError> {
         carrier: Carrier::from_parts(cell(23).maybe(Cell::node)?, cell(24).maybe(Cell::time)?),
         attempts: cell(8).count()?,
         max_attempts: cell(25).count()?,
-        checkpoint: match cell(27).is_null()? {
+        checkpoint: match cell(27).is_null() {
             true => cell(26).maybe(Cell::payload)?,
             false => Some(Payload::null()),
         },
@@ -92,10 +95,14 @@ pub(super) fn task(row: &Row<'_>, bodies: Bodies) -> Result<Task, StoreError> {
         status_message: cell(19).maybe(Cell::string)?,
         inputs: cell(21).maybe(Cell::inputs)?.unwrap_or_default(),
         outcome: None,
+        given_id: match (cell(30).maybe(Cell::text)?, cell(31).maybe(Cell::text)?) {
+            (Some(tool), Some(key)) => GivenId::kept_as(tool, key),
+            _ => None,
+        },
     };
     if let Some(kind) = cell(18).maybe(Cell::code::<OutcomeKind>)? {
         let body = match bodies {
-            Bodies::Read if cell(28).is_null()? => cell(22).payload()?,
+            Bodies::Read if cell(28).is_null() => cell(22).payload()?,
             Bodies::Read | Bodies::Spared => Payload::null(),
         };
         let summary = cell(20);
@@ -107,7 +114,7 @@ pub(super) fn task(row: &Row<'_>, bodies: Bodies) -> Result<Task, StoreError> {
 
 /// Reads an event.
 pub(super) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
-    let cell = |index| Cell { row, index, table: "event", name: EVENT[index] };
+    let cell = |index| Cell::of(row, index, "event", EVENT[index]);
     Ok(Event {
         version: cell(1).count()?,
         at: cell(2).time()?,
@@ -120,7 +127,7 @@ pub(super) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
 
 /// Reads a node.
 pub(super) fn node(row: &Row<'_>) -> Result<Node, StoreError> {
-    let cell = |index, name| Cell { row, index, table: "node", name };
+    let cell = |index, name| Cell::of(row, index, "node", name);
     Ok(Node {
         id: cell(0, "id").node()?,
         name: cell(1, "name").string()?,
@@ -129,34 +136,39 @@ pub(super) fn node(row: &Row<'_>) -> Result<Node, StoreError> {
     })
 }
 
-/// One value of a row.
+/// One value of a row, and where it stands.
 #[derive(Clone, Copy)]
 pub(super) struct Cell<'r> {
-    pub(super) row: &'r Row<'r>,
-    pub(super) index: usize,
-    pub(super) table: &'static str,
-    pub(super) name: &'static str,
+    value: ValueRef<'r>,
+    table: &'static str,
+    name: &'static str,
 }
 
 impl<'r> Cell<'r> {
+    /// The value at `index`, which the schema calls `table.name`.
+    pub(super) fn of(row: &'r Row<'_>, index: usize, table: &'static str, name: &'static str) -> Self {
+        // A column that the query does not have is as good as empty, which is told where a value is needed.
+        Cell { value: row.get_ref(index).unwrap_or(ValueRef::Null), table, name }
+    }
+
     /// `read` unless the value is NULL.
     pub(super) fn maybe<T>(
         self,
         read: impl FnOnce(Self) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
-        if self.is_null()? { Ok(None) } else { read(self).map(Some) }
+        if self.is_null() { Ok(None) } else { read(self).map(Some) }
     }
 
-    fn is_null(self) -> Result<bool, StoreError> {
-        Ok(matches!(self.value()?, ValueRef::Null))
+    fn is_null(self) -> bool {
+        matches!(self.value, ValueRef::Null)
     }
 
     pub(super) fn int(self) -> Result<i64, StoreError> {
-        self.typed(self.value()?.as_i64())
+        self.typed(self.value.as_i64())
     }
 
     pub(super) fn text(self) -> Result<&'r str, StoreError> {
-        self.typed(self.value()?.as_str())
+        self.typed(self.value.as_str())
     }
 
     pub(super) fn string(self) -> Result<String, StoreError> {
@@ -164,7 +176,7 @@ impl<'r> Cell<'r> {
     }
 
     pub(super) fn bytes(self) -> Result<&'r [u8], StoreError> {
-        self.typed(self.value()?.as_blob())
+        self.typed(self.value.as_blob())
     }
 
     pub(super) fn array<const N: usize>(self) -> Result<[u8; N], StoreError> {
@@ -200,10 +212,6 @@ impl<'r> Cell<'r> {
 
     fn inputs(self) -> Result<Inputs, StoreError> {
         serde_json::from_str(self.text()?).map_err(|error| self.damaged(error))
-    }
-
-    fn value(self) -> Result<ValueRef<'r>, StoreError> {
-        self.row.get_ref(self.index).map_err(failed)
     }
 
     fn typed<T>(self, value: FromSqlResult<T>) -> Result<T, StoreError> {

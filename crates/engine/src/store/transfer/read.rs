@@ -157,6 +157,7 @@ fn task(line: TaskLine<'_>) -> Result<KeptTask, String> {
         inputs: inputs.transpose()?.unwrap_or_else(Inputs::default),
         outcome: line.outcome.map(outcome).transpose()?,
         failure: line.failure,
+        given_id: None,
     };
     let events = line.events.into_iter().map(|event| Event {
         version: event.version,
@@ -166,10 +167,11 @@ fn task(line: TaskLine<'_>) -> Result<KeptTask, String> {
         to: event.to,
         why: event.why.into_owned(),
     });
+    let key = line.key.map(key).transpose()?;
     Ok(KeptTask {
-        task,
+        task: Task { given_id: key.as_ref().and_then(IdempotencyKey::given_id), ..task },
         work: line.work.map(|text| payload(text, "work")).transpose()?,
-        key: line.key.map(key).transpose()?,
+        key,
         events: events.collect(),
     })
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use taskgate_client::transport::http::{Auth, HeaderName, HttpServer, OAuth, Secret, ServerUrl};
+use taskgate_client::transport::http::{Auth, HeaderName, HttpServer, ServerUrl, TokenServer};
+use taskgate_credentials::{OAuth, Secret};
 use toml::Spanned;
 
 use super::{Surroundings, place, span_of};
@@ -64,7 +65,7 @@ pub(super) fn check(
             exposed(url.span(), what);
         }
         if let (Auth::OAuth(tokens), Some(oauth)) = (&auth, &raw.oauth)
-            && tokens.oauth().token_url.is_exposed()
+            && tokens.url().is_some_and(ServerUrl::is_exposed)
         {
             let span = span_of(&oauth.get_ref().token_url).unwrap_or(oauth.span());
             exposed(span, "what shows who is calling");
@@ -126,9 +127,8 @@ fn auth(raw: &RawUpstream, url: Option<&ServerUrl>, around: &Surroundings<'_>) -
     }
     match (&raw.bearer, &raw.oauth) {
         (Some(bearer), _) => header_value(bearer, "bearer", around).map_or(Auth::None, Auth::Bearer),
-        (None, Some(oauth)) => check_oauth(oauth, url, around).map_or(Auth::None, |oauth| {
-            Auth::OAuth(std::sync::Arc::new(taskgate_client::transport::http::Tokens::new(oauth)))
-        }),
+        (None, Some(oauth)) => check_oauth(oauth, url, around)
+            .map_or(Auth::None, |tokens| Auth::OAuth(std::sync::Arc::new(tokens))),
         (None, None) => Auth::None,
     }
 }
@@ -137,23 +137,28 @@ fn check_oauth(
     written: &Spanned<RawOAuth>,
     url: Option<&ServerUrl>,
     around: &Surroundings<'_>,
-) -> Option<OAuth> {
+) -> Option<TokenServer> {
     let (span, raw) = (written.span(), written.get_ref());
-    for (key, help) in [
-        ("token_url", "add `token_url = \"https://…\"`: where the authorization server gives out tokens"),
-        ("client_id", "add `client_id = \"…\"`: what the authorization server knows taskgate by"),
-    ] {
-        if !raw.written.iter().any(|written| written == key) {
-            around.problems.add_with_help(span.clone(), format!("[upstream.oauth] has no `{key}`"), help);
-        }
-    }
     let has = |key: &str| raw.written.iter().any(|written| written == key);
+    if !has("client_id") {
+        let help = "add `client_id = \"…\"`: what the authorization server knows taskgate by";
+        around.problems.add_with_help(span.clone(), "[upstream.oauth] has no `client_id`", help);
+    }
+    if let (true, Some(issuer)) = (has("token_url"), &raw.issuer) {
+        let what = "[upstream.oauth] has both `token_url` and `issuer`, by which a token endpoint is found";
+        around.problems.add_with_help(issuer.span(), what, "allowed: one of the two");
+    }
     if !has("client_secret") && !has("refresh_token") {
         let help = "add `client_secret`, to get tokens in taskgate's own name, or `refresh_token`, to renew somebody's";
         around.problems.add_with_help(span, "[upstream.oauth] has nothing to get a token with", help);
     }
     let address = "the address of a token endpoint, https:// if it is not on this machine";
     let token_url = around.parsed(&raw.token_url, "token_url", address, ServerUrl::parse);
+    let address = "the address of an authorization server, https:// if it is not on this machine";
+    let issuer = around.parsed(&raw.issuer, "issuer", address, |text| match ServerUrl::parse(text)? {
+        url if url.is_exposed() => Err("would be asked over an unencrypted connection".to_owned()),
+        _ => Ok(text.to_owned()),
+    });
     let words = r#""header", "form""#;
     let in_form = around.parsed(&raw.secret_in, "secret_in", words, |word| match word {
         "header" => Ok(false),
@@ -177,18 +182,25 @@ fn check_oauth(
     // "MUST be sent regardless of whether authorization servers support it" (MCP, authorization). Some refuse it, so it can be
     // left out by an empty text.
     let resource = match &raw.resource {
-        Some(resource) => Some(resource.get_ref().clone()).filter(|resource| !resource.is_empty()),
-        None => url.map(ServerUrl::resource),
+        Some(resource) => Some(resource.get_ref().clone()),
+        // Where the token endpoint is found, so is that.
+        None => url.filter(|_| has("token_url")).map(ServerUrl::resource),
     };
-    Some(OAuth {
-        token_url: token_url?,
+    let oauth = OAuth {
         client_id: raw.client_id.as_ref()?.get_ref().clone(),
         client_secret: optional(&raw.client_secret, "client_secret"),
         secret_in_form: in_form.unwrap_or_default(),
         refresh_token: optional(&raw.refresh_token, "refresh_token"),
         scope: scopes.filter(|scopes| !scopes.is_empty()),
         resource,
-    })
+        audience: None,
+    };
+    match token_url {
+        Some(token_url) => Some(TokenServer::new(token_url, oauth)),
+        // One that is there but wrong has been noted already.
+        None if has("token_url") => None,
+        None => Some(TokenServer::found_by(url?.clone(), issuer, oauth)),
+    }
 }
 
 /// A secret that a header can carry.
@@ -203,8 +215,18 @@ fn header_value(entry: &Spanned<RawSecret>, key: &str, around: &Surroundings<'_>
     }
 }
 
-/// A secret that is there now. Nothing of it is ever shown.
+/// A secret that is there now.
 fn secret(entry: &Spanned<RawSecret>, key: &str, around: &Surroundings<'_>) -> Option<Secret> {
+    let secret = place_of(entry, key, around)?;
+    if let (RawSecret::FromFile(path), Err(why)) = (entry.get_ref(), secret.read()) {
+        around.problems.add(path.span(), format!("`{key}`: {why}"));
+        return None;
+    }
+    Some(secret)
+}
+
+/// A secret, whose file may still come. Nothing of it is ever shown.
+pub(super) fn place_of(entry: &Spanned<RawSecret>, key: &str, around: &Surroundings<'_>) -> Option<Secret> {
     match entry.get_ref() {
         RawSecret::Misread => None,
         RawSecret::Plain(text) if text.is_empty() => {
@@ -213,7 +235,7 @@ fn secret(entry: &Spanned<RawSecret>, key: &str, around: &Surroundings<'_>) -> O
         }
         RawSecret::Plain(text) => Some(Secret::Text(text.clone())),
         RawSecret::FromEnv(name) => match (around.env)(name.get_ref()).filter(|value| !value.is_empty()) {
-            Some(value) => Some(Secret::Text(value)),
+            Some(value) => Some(Secret::Text(value.trim_end_matches(['\r', '\n']).to_owned())),
             None => {
                 let what = format!("the environment variable {} is not set", name.get_ref().escape_debug());
                 let help = format!("set it before taskgate starts; it is the `{key}` of this upstream");
@@ -222,17 +244,8 @@ fn secret(entry: &Spanned<RawSecret>, key: &str, around: &Surroundings<'_>) -> O
             }
         },
         RawSecret::FromFile(path) => {
-            let whole = around.parsed_at(path, key, "the path of a file with the secret in it", |text| {
-                place::whole(Path::new(text), around)
-            })?;
-            let secret = Secret::File(whole);
-            match secret.read() {
-                Ok(_) => Some(secret),
-                Err(why) => {
-                    around.problems.add(path.span(), format!("`{key}`: {why}"));
-                    None
-                }
-            }
+            let whole = |text: &str| place::whole(Path::new(text), around);
+            around.parsed_at(path, key, "the path of a file with the secret in it", whole).map(Secret::File)
         }
     }
 }

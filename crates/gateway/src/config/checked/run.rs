@@ -227,7 +227,12 @@ fn stop_grace(written: &Entry<String>, around: &Surroundings<'_>) -> Option<Dura
 
 /// What is no server speaks no protocol, and what becomes of it when taskgate dies is not a matter of choice.
 pub(super) fn refuse_what_is_for_servers(what: &str, upstream: &RawUpstream, around: &Surroundings<'_>) {
-    for (key, written) in [("speak", &upstream.speak), ("upstream_tasks", &upstream.upstream_tasks)] {
+    let of_servers = [
+        ("speak", &upstream.speak),
+        ("upstream_tasks", &upstream.upstream_tasks),
+        ("sessions", &upstream.sessions),
+    ];
+    for (key, written) in of_servers {
         if let Some(written) = written {
             around.problems.add(written.span(), format!("`{key}` is for a server, and {what} is none"));
         }

@@ -80,6 +80,15 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
         max_sessions: around
             .counted(&raw.max_sessions, "max_sessions", limits::MAX_SESSIONS)
             .unwrap_or(default.max_sessions),
+        owner_session_idle: duration(
+            &raw.owner_session_idle,
+            "owner_session_idle",
+            limits::OWNER_SESSION_IDLE,
+        )
+        .unwrap_or(default.owner_session_idle),
+        max_owner_sessions: around
+            .counted(&raw.max_owner_sessions, "max_owner_sessions", limits::MAX_OWNER_SESSIONS)
+            .unwrap_or(default.max_owner_sessions),
         session_requests: around
             .counted(&raw.session_requests, "session_requests", limits::SESSION_REQUESTS)
             .unwrap_or(default.session_requests),

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::{Surroundings, UrlServer, http, job, place, policy, run, span_of};
 use crate::config::raw::{RawUpstream, RawValue};
-use crate::policy::{Speak, ToolPolicy, UpstreamKind, UpstreamSpec, UpstreamTasks};
+use crate::policy::{Speak, ToolPolicy, UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks};
 use crate::upstream::{CommandTool, JobTool};
 
 /// The longest tool name MCP allows.
@@ -28,6 +28,8 @@ pub struct UpstreamConfig {
     pub speak: Speak,
     /// Whether it is asked for tasks of its own.
     pub upstream_tasks: UpstreamTasks,
+    /// Who shares a connection to it.
+    pub sessions: UpstreamSessions,
     /// How its calls are treated.
     pub policy: ToolPolicy,
     /// How the calls of single tools are treated, by the upstream's own names.
@@ -63,6 +65,7 @@ impl UpstreamConfig {
             prefix: self.prefix.clone(),
             speak: self.speak,
             upstream_tasks: self.upstream_tasks,
+            sessions: self.sessions,
             policy: self.policy.clone(),
             tools: self.tools.clone().into_iter().collect::<HashMap<_, _>>(),
             ..UpstreamSpec::new(self.name.clone(), kind)
@@ -176,7 +179,12 @@ fn check(
     let words = r#""auto", "always", "never""#;
     let upstream_tasks = around.parsed(&raw.upstream_tasks, "upstream_tasks", words, parse_upstream_tasks);
     let upstream_tasks = upstream_tasks.unwrap_or_default();
-    UpstreamConfig { name, server, prefix, speak, upstream_tasks, policy, tools }
+    let sessions = around.parsed(&raw.sessions, "sessions", r#""owner", "shared""#, parse_sessions);
+    let sessions = sessions.unwrap_or(match &server {
+        UpstreamServer::Url(_) => UpstreamSessions::Owner,
+        _ => UpstreamSessions::Shared,
+    });
+    UpstreamConfig { name, server, prefix, speak, upstream_tasks, sessions, policy, tools }
 }
 
 /// Keys that say something about a kind of upstream which this one is not.
@@ -255,6 +263,14 @@ fn parse_speak(word: &str) -> Result<Speak, String> {
     match word {
         "auto" => Ok(Speak::Auto),
         "session" => Ok(Speak::Session),
+        _ => Err("is none of these words".to_owned()),
+    }
+}
+
+fn parse_sessions(word: &str) -> Result<UpstreamSessions, String> {
+    match word {
+        "owner" => Ok(UpstreamSessions::Owner),
+        "shared" => Ok(UpstreamSessions::Shared),
         _ => Err("is none of these words".to_owned()),
     }
 }

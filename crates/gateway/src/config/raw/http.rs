@@ -10,7 +10,16 @@ use crate::config::fields::{Entry, Fields, FromValue, Section};
 /// The keys of `[upstream.oauth]`.
 pub(in crate::config) const OAUTH: Section = Section {
     name: "[upstream.oauth]",
-    keys: &["token_url", "client_id", "client_secret", "secret_in", "refresh_token", "scopes", "resource"],
+    keys: &[
+        "token_url",
+        "issuer",
+        "client_id",
+        "client_secret",
+        "secret_in",
+        "refresh_token",
+        "scopes",
+        "resource",
+    ],
 };
 
 /// The keys of a secret that is not written out.
@@ -20,6 +29,7 @@ pub(in crate::config) const SECRET: Section = Section { name: "a secret", keys: 
 #[derive(Debug)]
 pub(in crate::config) struct RawOAuth {
     pub(in crate::config) token_url: Entry<String>,
+    pub(in crate::config) issuer: Entry<String>,
     pub(in crate::config) client_id: Entry<String>,
     pub(in crate::config) client_secret: Entry<RawSecret>,
     pub(in crate::config) secret_in: Entry<String>,
@@ -103,6 +113,7 @@ impl<'a, 'i> FromValue<'a, 'i> for RawOAuth {
         let fields = Fields::new(table, &OAUTH, &[&UPSTREAM], problems);
         Some(RawOAuth {
             token_url: fields.get("token_url"),
+            issuer: fields.get("issuer"),
             client_id: fields.get("client_id"),
             client_secret: fields.get("client_secret"),
             secret_in: fields.get("secret_in"),

@@ -111,7 +111,10 @@ impl Gateway {
     /// What a session's client says without wanting an answer.
     pub(in crate::server) fn heard(&self, session: &Session, name: &str, raw: Option<&Payload>) {
         if session.negotiated().is_some() {
-            self.pass_notification(name, raw);
+            self.pass_notification(session.owner(), name, raw);
+        }
+        if name == method::TASK_STATUS {
+            session.hosted_changed();
         }
         if name == method::CANCELLED
             && let Ok(params) = Params::parse(raw)

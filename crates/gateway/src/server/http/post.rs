@@ -1,7 +1,7 @@
 //! POST: one message, or a batch of them.
 
-use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use taskgate_wire::jsonrpc::{is_batch, one_line};
@@ -12,7 +12,8 @@ use crate::gateway::Gateway;
 use crate::server::lost;
 
 /// Takes a message and answers it.
-pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body) -> Response {
+pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response {
+    let (Parts { headers, .. }, body) = request.into_parts();
     if let Err(refused) = guard::check(&gateway, &headers) {
         return refused;
     }
@@ -65,7 +66,7 @@ pub async fn post(State(gateway): State<Gateway>, headers: HeaderMap, body: Body
             Ok(version) => {
                 // 2026-07-28 defines none for this direction, but a server and its client may have their own.
                 if version.is_some_and(Version::is_stateless) {
-                    gateway.pass_notification(&method, params.as_ref());
+                    gateway.pass_notification(&gateway.http_owner(), &method, params.as_ref());
                 }
                 StatusCode::ACCEPTED.into_response()
             }

@@ -78,8 +78,9 @@ pub fn whole(id: Id, answer: Answer, statuses: bool) -> Response {
         Err(error) if statuses => status_of(error),
         _ => StatusCode::OK,
     };
+    let is_long = answer.as_ref().is_ok_and(|result| result.as_str().len() > LONG);
     let message = message(id, answer);
-    match message.to_parts().filter(|(_, result, _)| result.as_str().len() > LONG) {
+    match is_long.then(|| message.to_parts()).flatten() {
         Some((head, result, tail)) => json_body(status, pieces(head, result, tail)),
         None => json(status, message.to_text()),
     }

@@ -66,7 +66,7 @@ async fn check(
     if name == method::TOOLS_CALL
         && let Ok(called) = params.name()
     {
-        let found = gateway.find_tool(&called).await;
+        let found = gateway.find_tool(caller.owner(), &called).await;
         if let Ok(target) = &found {
             headers::check_arguments(headers, target.headers(), params)?;
         }

@@ -4,6 +4,7 @@ pub mod at_url;
 pub mod board;
 pub mod child;
 pub mod clock;
+pub mod counter;
 pub mod dice;
 pub mod direct;
 pub mod fake;

@@ -113,6 +113,12 @@ impl Pipe {
         }
     }
 
+    /// The first message that was kept and fits.
+    pub fn kept(&mut self, fits: impl Fn(&Value) -> bool) -> Option<Value> {
+        let index = self.others.iter().position(fits)?;
+        self.others.remove(index)
+    }
+
     /// Sends a request and returns its id.
     pub async fn begin(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next;

@@ -1,15 +1,15 @@
 use super::*;
+use taskgate_credentials::{OAuth, Secret};
 
-fn oauth(script: &Script) -> OAuth {
-    let url = script.url().replace("/mcp?key=sesame", "/token");
+fn token_url(script: &Script) -> ServerUrl {
+    ServerUrl::parse(&script.url().replace("/mcp?key=sesame", "/token")).expect("a URL")
+}
+
+fn oauth() -> OAuth {
     OAuth {
-        token_url: ServerUrl::parse(&url).expect("a URL"),
-        client_id: "me:&".to_owned(),
-        client_secret: Some(Secret::Text("se/same".to_owned())),
-        secret_in_form: false,
-        refresh_token: None,
         scope: Some("a b".to_owned()),
         resource: Some("https://mcp.example/".to_owned()),
+        ..OAuth::new("me:&", Secret::Text("se/same".to_owned()))
     }
 }
 
@@ -53,7 +53,7 @@ async fn headers_and_a_bearer_from_a_file_go_with_every_request() {
 #[tokio::test]
 async fn a_token_is_fetched_kept_and_renewed() {
     let script = Script::start().await;
-    let server = script.server().oauth(oauth(&script));
+    let server = script.server().oauth(token_url(&script), oauth());
     let form = "grant_type=client_credentials&scope=a+b&resource=https%3A%2F%2Fmcp.example%2F";
     let link = connect(&server).expect("connect");
     let options = OpenOptions { prefer: Version::V2025_11_25, ..OpenOptions::new("test", "1") };
@@ -88,12 +88,12 @@ async fn a_token_is_fetched_kept_and_renewed() {
 #[tokio::test]
 async fn a_token_at_its_end_is_not_used_any_more() {
     let script = Script::start().await;
-    let tokens = Tokens::new(oauth(&script));
+    let tokens = TokenServer::new(token_url(&script), oauth());
     let form = "grant_type=client_credentials&scope=a+b&resource=https%3A%2F%2Fmcp.example%2F";
     for token in ["t1", "t2"] {
         let granted = json!({"access_token": token, "expires_in": 0});
         let (given, ()) = tokio::join!(tokens.token(None), grant(&script, form, granted));
-        assert_eq!(given.as_deref(), Ok(token));
+        assert_eq!(given, Ok(Some(token.to_owned())));
     }
 }
 
@@ -108,16 +108,16 @@ async fn a_refresh_token_that_is_renewed_is_kept_for_the_next_process() {
         refresh_token: Some(Secret::File(file.clone())),
         scope: None,
         resource: None,
-        ..oauth(&script)
+        ..oauth()
     };
-    let tokens = Tokens::new(oauth);
+    let tokens = TokenServer::new(token_url(&script), oauth);
     let (token, ()) = tokio::join!(tokens.token(None), async {
         let form = "grant_type=refresh_token&refresh_token=r1&client_id=me%3A%26";
         grant(&script, form, json!({"access_token": "t1", "refresh_token": "r2"})).await;
     });
-    assert_eq!(token.as_deref(), Ok("t1"));
+    assert_eq!(token, Ok(Some("t1".to_owned())));
     assert_eq!(std::fs::read_to_string(&file).expect("read"), "r2");
-    assert_eq!(tokens.token(None).await.as_deref(), Ok("t1"), "it is good until it is refused");
+    assert_eq!(tokens.token(None).await, Ok(Some("t1".to_owned())), "it is good until it is refused");
     let (token, ()) = tokio::join!(tokens.token(Some("t1")), async {
         let asked = script.next().await;
         assert!(asked.body.as_str().expect("a form").contains("refresh_token=r2"));

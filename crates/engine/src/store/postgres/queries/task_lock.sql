@@ -1,7 +1,7 @@
 -- Every node locks in the same order, so that no two of them wait for each other.
 SELECT locator, secret, owner, runner, class, status, version, fence, attempts, created_at, updated_at, ended_at,
        run_deadline, idle_limit_ms, retention_ms, ttl_ms, poll_interval_ms, failure, outcome_kind, status_message,
-       summary, inputs, outcome, carrier, ready_at, max_attempts, checkpoint
+       summary, inputs, outcome, carrier, ready_at, max_attempts, checkpoint, key_tool, key
 FROM task
 WHERE locator = ANY ($1)
 ORDER BY locator

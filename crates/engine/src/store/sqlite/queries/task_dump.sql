@@ -1,8 +1,8 @@
 SELECT locator, secret, owner, runner, class, status, version, fence, attempts, created_at, updated_at, ended_at,
        run_deadline, idle_limit_ms, retention_ms, ttl_ms, poll_interval_ms, failure, outcome_kind, status_message,
        summary, inputs, outcome, carrier, ready_at, max_attempts, checkpoint,
-       checkpoint_blob, outcome_blob, work_blob,
-       work, key_tool, key, key_digest
+       checkpoint_blob, outcome_blob, work_blob, key_tool, key,
+       work, key_digest
 FROM task
 WHERE locator > ?1
 ORDER BY locator

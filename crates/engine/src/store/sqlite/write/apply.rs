@@ -23,8 +23,8 @@ impl Write for Apply {
 
     fn run(&self, db: &Connection) -> Result<Change, StoreError> {
         let (mut task, blobs) = read::record(db, self.id)?.ok_or(StoreError::NotFound)?;
-        // Time does nothing to what has ended but delete it, and for that nobody needs its megabytes.
-        if !(task.status.is_terminal() && matches!(self.step, Step::Tick)) {
+        // Time and orders do nothing to what has ended but delete it, and for that nobody needs its megabytes.
+        if !(task.status.is_terminal() && matches!(self.step, Step::Tick | Step::Order(_))) {
             blobs.fill(db, &mut task)?;
         }
         // Payloads share their text, so the clone is cheap however much was answered.

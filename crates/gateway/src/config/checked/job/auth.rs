@@ -1,14 +1,15 @@
 //! Who we are for a job API.
 
-use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use taskgate_job::auth::{ClientAuth, Google, OAuth};
-use taskgate_job::{Auth, Secret, settle};
+use taskgate_credentials::{OAuth, Secret, Tokens};
+use taskgate_job::auth::Google;
+use taskgate_job::{Auth, settle};
 use toml::Spanned;
 
-use crate::config::checked::{Surroundings, place};
-use crate::config::raw_job::{RawAuth, RawSecret};
+use crate::config::checked::{Surroundings, http};
+use crate::config::raw_job::RawAuth;
 
 /// A way to say who we are: its name, its secrets and its other settings. What ends with `?` may be left out.
 type Way = (&'static str, &'static [&'static str], &'static [&'static str]);
@@ -67,7 +68,7 @@ pub(super) fn check(
             name: reader.parsed("name", "the name of a header")?,
             value: reader.secret("value")?,
         }),
-        "oauth" => reader.oauth().map(Auth::OAuth),
+        "oauth" => reader.oauth(),
         "google" => reader.google().map(Auth::Google),
         #[cfg(feature = "aws")]
         "aws" => reader.aws().map(Auth::Aws),
@@ -110,26 +111,7 @@ impl Reader<'_> {
     }
 
     fn secret(&self, name: &str) -> Option<Secret> {
-        match self.raw.secrets.get(name)?.get_ref() {
-            RawSecret::Env(variable) => {
-                if (self.around.env)(variable.get_ref()).is_none() {
-                    let what =
-                        format!("the environment variable {} is not set", variable.get_ref().escape_debug());
-                    self.around.problems.add_with_help(
-                        variable.span(),
-                        what,
-                        "set it before taskgate starts",
-                    );
-                    return None;
-                }
-                Some(Secret::Env(variable.get_ref().clone()))
-            }
-            // It may come later, and be replaced at any time.
-            RawSecret::File(path) => {
-                let whole = |text: &str| place::whole(Path::new(text), self.around);
-                self.around.parsed_at(path, name, "the path of a file", whole).map(Secret::File)
-            }
-        }
+        http::place_of(self.raw.secrets.get(name)?, name, self.around)
     }
 
     fn google(&self) -> Option<Google> {
@@ -169,21 +151,22 @@ impl Reader<'_> {
         Some(taskgate_job::auth::Aws { region, service, keys, session_token })
     }
 
-    fn oauth(&self) -> Option<OAuth> {
+    fn oauth(&self) -> Option<Auth> {
         let token_url = self.parsed("token_url", "a URL");
         let (client_id, secret) = (self.text("client_id"), self.secret("client_secret"));
-        let client_auth = self.raw.texts.get("client_auth").map(|text| {
+        let in_form = self.raw.texts.get("client_auth").map(|text| {
             self.around.parsed_at(text, "client_auth", r#""basic", "body""#, |word| match word {
-                "basic" => Ok(ClientAuth::Basic),
-                "body" => Ok(ClientAuth::Body),
+                "basic" => Ok(false),
+                "body" => Ok(true),
                 _ => Err("is none of these words".to_owned()),
             })
         });
-        let mut oauth = OAuth::new(token_url?, client_id?, secret?);
-        (oauth.scope, oauth.audience) = (self.text("scope"), self.text("audience"));
-        if let Some(client_auth) = client_auth {
-            oauth.client_auth = client_auth?;
-        }
-        Some(oauth)
+        let oauth = OAuth {
+            scope: self.text("scope"),
+            audience: self.text("audience"),
+            secret_in_form: in_form.unwrap_or(Some(false))?,
+            ..OAuth::new(client_id?, secret?)
+        };
+        Some(Auth::OAuth { token_url: token_url?, tokens: Arc::new(Tokens::new(oauth)) })
     }
 }

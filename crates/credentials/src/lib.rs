@@ -1,0 +1,12 @@
+//! Who we are, as far as it is a secret: where secrets lie, and access tokens that are got with them (OAuth 2.0).
+//!
+//! Nothing is sent from here. Whoever needs a token sends the request for it, in its own way and with its own words for
+//! what goes wrong on the way.
+
+mod kept;
+mod oauth;
+mod secret;
+
+pub use kept::{Granted, Kept, refusal};
+pub use oauth::{Grant, NoToken, OAuth, TokenRequest, Tokens, form};
+pub use secret::{Secret, secret_header};
