@@ -22,6 +22,8 @@ use crate::upstream::ending::{failed_with, short};
 const NOT_SEEN_YET: Duration = Duration::from_secs(10);
 /// A line is told at most this often.
 const TELL_EVERY: Duration = Duration::from_millis(300);
+/// However often it is told, news is looked for at most this often.
+const NEWS_EVERY: Duration = Duration::from_millis(250);
 /// Answers in a row that cannot be read, after which an API is believed to have none that can.
 const UNREADABLE: u32 = 5;
 
@@ -84,6 +86,7 @@ impl<'a> Following<'a> {
                 let place = Place { key: self.call.key.clone(), job: Some(self.job.clone()) };
                 is_put_down = put_down(&place, self.report).await.is_ok();
             }
+            let looked = Instant::now();
             let wanted = match self.look().await {
                 Ok(wanted) => wanted,
                 Err(ending) => return ending,
@@ -92,7 +95,7 @@ impl<'a> Following<'a> {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.ask.next() => self.pace.news(),
-                () = news(hearing.as_ref()) => self.pace.news(),
+                () = news(hearing.as_ref(), looked) => self.pace.news(),
             }
             self.deliver().await;
         }
@@ -268,10 +271,13 @@ fn is_gone(failure: &Failure) -> bool {
     matches!(failure.code(), Some(404 | 410))
 }
 
-/// Resolves when the API says that there is news; never, if it cannot.
-async fn news(hearing: Option<&Hearing>) {
+/// Resolves when the API says that there is news, and it was last looked for long enough ago; never, if it cannot.
+async fn news(hearing: Option<&Hearing>, looked: Instant) {
     match hearing {
-        Some(hearing) => hearing.news().await,
+        Some(hearing) => {
+            hearing.news().await;
+            tokio::time::sleep_until(looked + NEWS_EVERY).await;
+        }
         None => std::future::pending().await,
     }
 }

@@ -1,5 +1,7 @@
 //! How a job comes to its end, and what is seen of it until then.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 use taskgate_gateway::{Settings, TaskMode};
 
@@ -205,6 +207,13 @@ async fn news_are_looked_for_at_once() {
     }
     assert_eq!(post(path, vec![b'x'; 1 << 20]).await.status, 413);
     assert_eq!(api.heard("status").len(), 1);
+    // However often it is told, the API is not flooded.
+    let since = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(post(path, Vec::new()).await.status, 204);
+    }
+    let looks = api.heard("status").len() as u128;
+    assert!(looks <= 2 + since.elapsed().as_millis() / 250, "{looks} looks in {:?}", since.elapsed());
     api.with(|forge| forge.ends(json!("told")));
     assert_eq!(post(path, b"{\"state\": \"BROKEN\"}".to_vec()).await.status, 204);
     assert_eq!(modern.until(&id, "completed").await["result"]["content"][0]["text"], "told");
