@@ -6,6 +6,7 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 
 use crate::clock;
 use crate::engine::value_of;
+use crate::failure::Failure;
 use crate::retry_after;
 
 /// How much of a body is shown where it is not what was wanted, in characters.
@@ -19,6 +20,8 @@ pub struct Answer {
     headers: BTreeMap<String, String>,
     body: serde_json::Value,
     text: String,
+    /// Why the body is no JSON although it begins like some.
+    broken: Option<String>,
 }
 
 impl Answer {
@@ -28,8 +31,14 @@ impl Answer {
         });
         let text = String::from_utf8_lossy(body).into_owned();
         // A body is what it looks like: some APIs answer JSON under other names.
-        let body = serde_json::from_str(&text).unwrap_or_else(|_| text.clone().into());
-        Answer { code, headers: headers.collect(), body, text }
+        let (body, broken) = match serde_json::from_str(&text) {
+            Ok(body) => (body, None),
+            Err(error) => {
+                let broken = text.trim_start().starts_with(['{', '[']).then(|| error.to_string());
+                (text.clone().into(), broken)
+            }
+        };
+        Answer { code, headers: headers.collect(), body, text, broken }
     }
 
     /// What expressions find in it: `status`, `headers` and `body`.
@@ -45,6 +54,12 @@ impl Answer {
     /// The body as it came.
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The failure to find in it what was to be there.
+    pub(crate) fn lacks(&self, request: &'static str, why: &str) -> Failure {
+        let broken = self.broken.as_ref().map(|broken| format!("; the body is no JSON: {broken}"));
+        Failure::Unreadable { request, why: format!("{why}{}", broken.unwrap_or_default()) }
     }
 
     /// After how long it may be asked again, if the answer says so.

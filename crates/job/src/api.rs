@@ -11,7 +11,7 @@ use crate::engine::value_of;
 use crate::failure::{Failure, Refusal};
 use crate::http::Http;
 use crate::request::RequestTemplate;
-use crate::template::Expression;
+use crate::template::{Expression, Fault};
 
 /// A job API as it was declared. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -116,7 +116,8 @@ impl JobApi {
             self.refused_unless(&start.request, &answer)?;
         }
         let extract = if is_old && !start.exists_job.is_empty() { &start.exists_job } else { &start.job };
-        let job = extracted(start.request.name, extract, &self.values(call, None, answer.values()))?;
+        let job = extracted(extract, &self.values(call, None, answer.values()))
+            .map_err(|why| answer.lacks(start.request.name, &why))?;
         Ok(Started { job, is_old })
     }
 
@@ -131,18 +132,15 @@ impl JobApi {
         let detail = self.detail(call, job, &answer).await;
         let found = answer.values().into_iter().chain([("detail", detail.clone())]);
         let values = self.values(call, Some(job), found);
-        let unreadable = |why: String| Failure::Unreadable { request: status.request.name, why };
-        let word = status.state.required(&values).map_err(|fault| unreadable(fault.to_string()))?;
+        let unreadable = |fault: Fault| answer.lacks(status.request.name, &fault.to_string());
+        let word = status.state.required(&values).map_err(unreadable)?;
         let word = text_of(&word);
         let optional = |expression: &Option<Expression>| expression.as_ref()?.optional(&values);
         let state = status.states.get(&word).copied();
         let mut asked = None;
         if let (Some(JobState::InputRequired), Some(question)) = (state, &self.declaration.question) {
             let required = |expression: &Expression| {
-                expression
-                    .required(&values)
-                    .map(|value| text_of(&value))
-                    .map_err(|fault| unreadable(fault.to_string()))
+                expression.required(&values).map(|value| text_of(&value)).map_err(unreadable)
             };
             let (key, message) = (required(&question.key)?, required(&question.message)?);
             asked = Some(Asked { key, message, schema: optional(&question.schema) });
@@ -199,10 +197,11 @@ impl JobApi {
             Some(request) => Some(self.asked(request, self.values(call, Some(job), seen.details())).await?),
             None => None,
         };
-        let values = self.values(call, Some(job), fetched.as_ref().unwrap_or(&seen.answer).values());
+        let answer = fetched.as_ref().unwrap_or(&seen.answer);
+        let values = self.values(call, Some(job), answer.values());
         let whole = Expression::whole_body();
         let found = result.value.as_ref().unwrap_or(&whole).required(&values);
-        found.map_err(|fault| Failure::Unreadable { request: "result", why: fault.to_string() })
+        found.map_err(|fault| answer.lacks("result", &fault.to_string()))
     }
 
     /// Cancels a job. One that is gone or was cancelled before is cancelled; `false` if this API cannot cancel any.
@@ -319,12 +318,26 @@ impl JobApi {
     }
 }
 
-fn extracted(request: &'static str, extract: &Extract, values: &Value) -> Result<Map<String, Json>, Failure> {
-    let unreadable = |why: String| Failure::Unreadable { request, why };
-    let found = extract.iter().map(|(name, expression)| match expression.required(values) {
-        Ok(Json::Null) => Err(unreadable(format!("`job.{name}` is null"))),
-        Ok(value) => Ok((name.clone(), value)),
-        Err(fault) => Err(unreadable(fault.to_string())),
+/// The longest part of what finds a job again, in bytes: it is stored, and goes into every request.
+const LONGEST_PART: usize = 16 << 10;
+/// From here on whole numbers that JSON has as broken ones may be others than those that were sent.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+fn extracted(extract: &Extract, values: &Value) -> Result<Map<String, Json>, String> {
+    let found = extract.iter().map(|(name, expression)| {
+        let value = expression.required(values).map_err(|fault| fault.to_string())?;
+        let wrong = match &value {
+            Json::Null => "is null".to_owned(),
+            // With another number than the API's it would be another job.
+            Json::Number(number) if number.is_f64() && number.as_f64().is_none_or(|n| n.abs() >= EXACT) => {
+                "is a number with more digits than are kept".to_owned()
+            }
+            value if text_of(value).len() > LONGEST_PART => {
+                format!("is longer than {} KiB", LONGEST_PART >> 10)
+            }
+            _ => return Ok((name.clone(), value)),
+        };
+        Err(format!("`job.{name}` {wrong}"))
     });
     found.collect()
 }

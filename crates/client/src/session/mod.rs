@@ -17,7 +17,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -88,12 +88,21 @@ impl Session {
     }
 
     /// The session of this name at the same server, which was opened before; `None` where sessions have no names. Whether the
-    /// server still has it is found out by asking.
+    /// server still has it is found out by asking. Whoever asks for the same one shares it.
     pub fn resumed(&self, name: &str) -> Option<Session> {
-        let link = self.named()?.link_to(name).ok()?;
-        let shared = Arc::new(Shared::new(&link));
-        let line = Arc::new(Lifeline(shared.clone()));
-        tokio::spawn(reader::run(shared, link));
+        let mut all = self.line.0.resumed.lock();
+        let line = match all.get(name).and_then(Weak::upgrade) {
+            Some(line) => line,
+            None => {
+                let link = self.named()?.link_to(name).ok()?;
+                let shared = Arc::new(Shared::new(&link));
+                let line = Arc::new(Lifeline(shared.clone()));
+                tokio::spawn(reader::run(shared, link));
+                all.retain(|_, line| line.strong_count() > 0);
+                all.insert(name.to_owned(), Arc::downgrade(&line));
+                line
+            }
+        };
         Some(Session { line, about: self.about.clone() })
     }
 

@@ -1,4 +1,5 @@
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use taskgate_task::Payload;
@@ -34,6 +35,8 @@ pub(super) struct Shared {
     pub(super) control: Option<ProcessControl>,
     pub(super) farewell: Option<watch::Receiver<()>>,
     pub(super) named: Option<Named>,
+    /// Other sessions at the same server, by their names, as long as somebody uses them.
+    pub(super) resumed: Mutex<HashMap<String, Weak<Lifeline>>>,
     /// Taken away at the end, so that listeners notice it.
     heard: Mutex<Option<broadcast::Sender<Heard>>>,
     /// What was heard before anybody listened.
@@ -53,6 +56,7 @@ impl Shared {
             control: link.control.clone(),
             farewell: link.farewell.clone(),
             named: link.named.clone(),
+            resumed: Mutex::default(),
             heard: Mutex::new(Some(heard)),
             first: Mutex::new(Some(first)),
         }

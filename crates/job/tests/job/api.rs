@@ -209,6 +209,30 @@ async fn failures_say_what_they_leave_open() {
     assert!(!failure.to_string().contains("127.0.0.1:1/jobs"), "{failure}");
 }
 
+/// What finds a job again is kept as it was sent or not at all: with another id it would be another job.
+#[tokio::test]
+async fn an_id_that_cannot_be_kept_is_refused() {
+    let (api, server) = api().await;
+    let call = call(json!({}));
+    let long = format!(r#"{{"id": "{}"}}"#, "x".repeat(20_000));
+    for (body, why) in [
+        (r#"{"id": 12345678901234567890123}"#, "`job.id` is a number with more digits than are kept"),
+        (r#"{"id": -9007199254740993.0}"#, "`job.id` is a number with more digits than are kept"),
+        (&*long, "`job.id` is longer than 16 KiB"),
+        (r#"{"id": null}"#, "`job.id` is null"),
+        (r#"{"id": 1, "size": 1e999}"#, "the body is no JSON: number out of range"),
+    ] {
+        server.will(200, body).await;
+        let failure = api.start(&call).await.expect_err(why);
+        assert!(failure.to_string().contains(why) && !failure.did_nothing(), "{failure}");
+    }
+    for id in ["18446744073709551615", "-9223372036854775808", "1.5"] {
+        server.will(200, format!(r#"{{"id": {id}}}"#)).await;
+        let kept = api.start(&call).await.expect("kept").job["id"].to_string();
+        assert_eq!(kept, id);
+    }
+}
+
 /// A connection that ends in the middle may have carried the request, and an answer without end fills no memory.
 #[tokio::test]
 async fn half_an_answer_is_none() {

@@ -22,6 +22,8 @@ use crate::upstream::ending::{failed_with, short};
 const NOT_SEEN_YET: Duration = Duration::from_secs(10);
 /// A line is told at most this often.
 const TELL_EVERY: Duration = Duration::from_millis(300);
+/// However often it is told, news is looked for at most this often.
+const NEWS_EVERY: Duration = Duration::from_millis(250);
 /// Answers in a row that cannot be read, after which an API is believed to have none that can.
 const UNREADABLE: u32 = 5;
 
@@ -84,6 +86,7 @@ impl<'a> Following<'a> {
                 let place = Place { key: self.call.key.clone(), job: Some(self.job.clone()) };
                 is_put_down = put_down(&place, self.report).await.is_ok();
             }
+            let looked = Instant::now();
             let wanted = match self.look().await {
                 Ok(wanted) => wanted,
                 Err(ending) => return ending,
@@ -92,7 +95,7 @@ impl<'a> Following<'a> {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.ask.next() => self.pace.news(),
-                () = news(hearing.as_ref()) => self.pace.news(),
+                () = news(hearing.as_ref(), looked) => self.pace.news(),
             }
             self.deliver().await;
         }
@@ -102,7 +105,14 @@ impl<'a> Following<'a> {
     async fn look(&mut self) -> Result<Option<Duration>, Ending> {
         let seen = match self.inner.api.look(&self.call, &self.job).await {
             Ok(seen) => seen,
-            Err(failure) => return self.not_seen(&failure),
+            Err(failure) => {
+                let ended = self.not_seen(&failure);
+                // Nobody will look after it any more.
+                if ended.is_err() && !is_gone(&failure) {
+                    self.let_go().await;
+                }
+                return ended;
+            }
         };
         self.unreadable = 0;
         self.out_of_trouble();
@@ -122,20 +132,25 @@ impl<'a> Following<'a> {
             Some(JobState::Working | JobState::InputRequired) => {}
             None if !std::mem::replace(&mut self.has_warned, true) => {
                 tracing::warn!(
-                    word = seen.word,
+                    word = short(seen.word.clone()),
                     "a job has a state that the configuration does not know; it counts as working"
                 );
             }
             None => {}
         }
         if let Err(why) = self.ask.listed(seen.asked.as_ref(), &self.whom, self.report).await {
-            if let Err(failure) = self.inner.cancel(&self.call, &self.job).await {
-                tracing::error!(%failure, key = self.call.key, "a job that is followed no more may go on");
-            }
+            self.let_go().await;
             return Err(failed_with(&why));
         }
         self.tell(&seen).await;
         Ok(seen.retry_after)
+    }
+
+    /// The job is followed no more, so it must not go on.
+    async fn let_go(&self) {
+        if let Err(failure) = self.inner.cancel(&self.call, &self.job).await {
+            tracing::error!(%failure, key = self.call.key, "a job that is followed no more may go on");
+        }
     }
 
     fn not_seen(&mut self, failure: &Failure) -> Result<Option<Duration>, Ending> {
@@ -147,7 +162,7 @@ impl<'a> Following<'a> {
             || matches!(failure, Failure::Unreadable { .. }) && self.unreadable < UNREADABLE;
         match failure.code() {
             Some(404) if is_fresh => Ok(None),
-            Some(404 | 410) => Err(failed_with(&format!("The job is gone: {failure}"))),
+            _ if is_gone(failure) => Err(failed_with(&format!("The job is gone: {failure}"))),
             _ if passes => {
                 self.trouble(failure);
                 Ok(failure.retry_after())
@@ -251,10 +266,18 @@ impl<'a> Following<'a> {
     }
 }
 
-/// Resolves when the API says that there is news; never, if it cannot.
-async fn news(hearing: Option<&Hearing>) {
+/// Whether the API does not know the job any more.
+fn is_gone(failure: &Failure) -> bool {
+    matches!(failure.code(), Some(404 | 410))
+}
+
+/// Resolves when the API says that there is news, and it was last looked for long enough ago; never, if it cannot.
+async fn news(hearing: Option<&Hearing>, looked: Instant) {
     match hearing {
-        Some(hearing) => hearing.news().await,
+        Some(hearing) => {
+            hearing.news().await;
+            tokio::time::sleep_until(looked + NEWS_EVERY).await;
+        }
         None => std::future::pending().await,
     }
 }

@@ -19,6 +19,36 @@ async fn a_session_is_opened_used_and_ended() {
     end.status("204 No Content").await;
 }
 
+/// A session of an earlier time is spoken in without opening it, by one connection for all who ask for it, and is not ended. One
+/// that something goes on in is not ended either.
+#[tokio::test]
+async fn a_session_is_come_back_to() {
+    let script = Script::start().await;
+    let session = script.legacy(&script.server()).await;
+    let resumed = [session.resumed("s0").expect("a session"), session.resumed("s0").expect("a session")];
+    let mut ids = Vec::new();
+    for session in &resumed {
+        let calling = call(session, LEGACY, "t");
+        let asked = script.expect("tools/call").await;
+        assert_eq!(asked.headers["mcp-session-id"], "s0");
+        assert_eq!(asked.headers["mcp-protocol-version"], "2025-11-25");
+        ids.push(asked.id());
+        asked.answer(&json!({"content": []})).await;
+        assert_eq!(outcome(calling).await, Ok(json!({"content": []})));
+    }
+    assert_ne!(ids[0], ids[1], "they share a connection");
+    drop(resumed);
+    assert!(script.is_silent().await, "it was not ours to end");
+    assert!(session.resumed("s\n0").is_none());
+    let named = session.named().expect("it has a name").clone();
+    assert_eq!(named.name().as_deref(), Some("s1"));
+    named.hold();
+    named.hold();
+    named.release();
+    drop(session);
+    assert!(script.is_silent().await, "something goes on in it");
+}
+
 /// What arrives on the stream of a call is that call's, whoever else has one in flight.
 #[tokio::test]
 async fn the_stream_says_which_call_something_belongs_to() {
