@@ -94,6 +94,7 @@ impl Driver {
             rhythm.hurry();
         }
         retries.reset();
+        self.questions.of_task();
         let mut following = Following {
             driver: self,
             retries,

@@ -26,10 +26,14 @@ pub(super) struct Questions {
     open: HashMap<String, Open>,
     /// Keys that were asked, of those that the server keeps a list of: it never uses one twice.
     asked: HashSet<String>,
-    answers: JoinSet<(String, InputAnswer)>,
+    answers: JoinSet<(String, Option<InputAnswer>)>,
     /// Answers to questions that came by a stream, and the stream: if that was cut off, the server may ask again.
     given: HashMap<String, (u64, InputAnswer)>,
     stream: u64,
+    /// Whether the call is a task: then its questions can be answered from elsewhere, and later.
+    is_task: bool,
+    /// Questions of the stream that were left to others.
+    left: Vec<QuestionReply>,
 }
 
 /// A question that somebody is thinking about.
@@ -67,7 +71,14 @@ impl Questions {
             answers: JoinSet::new(),
             given: HashMap::new(),
             stream: 0,
+            is_task: false,
+            left: Vec::new(),
         }
+    }
+
+    /// The call has become a task.
+    pub(super) fn of_task(&mut self) {
+        self.is_task = true;
     }
 
     /// Notes questions that were answered in an earlier life of the call.
@@ -120,6 +131,7 @@ impl Questions {
     /// The stream that questions came by has ended before the answers: those who are asked go on thinking.
     pub(super) fn stream_ended(&mut self) {
         self.stream += 1;
+        self.left.clear();
         for open in self.open.values_mut() {
             if matches!(open.way, Way::Reply { .. }) {
                 open.way = Way::Lost;
@@ -198,6 +210,16 @@ impl Questions {
                 None => std::future::pending().await,
             };
             let Some(Open { method, way, .. }) = self.open.remove(&key) else { continue };
+            let (answer, way) = match (answer, way) {
+                (Some(answer), way) => (answer, way),
+                // Whoever was asked leaves it to others. It stays open, and its stream must not take that for an answer.
+                (None, Way::Reply { reply, .. }) if self.is_task => {
+                    self.left.push(reply);
+                    continue;
+                }
+                (None, _) if self.is_task => continue,
+                (None, way) => (InputAnswer::Cancel, way),
+            };
             match way {
                 Way::Listed => return Answered { answer: answer.into_result(&method), key },
                 Way::Reply { reply, .. } => self.say(&key, &method, reply, answer),
@@ -220,11 +242,10 @@ impl Questions {
     fn ask(&mut self, key: String, method: String, params: Option<Payload>, way: Way) {
         let (reply, answer) = oneshot::channel();
         let input = Input { key: key.clone(), method: method.clone(), params, reply };
-        let unanswered = |answered: Result<InputAnswer, _>| answered.unwrap_or(InputAnswer::Cancel);
         let asked = key.clone();
         let thinking = match &self.inner.handler {
             None => {
-                let thinking = self.answers.spawn(async move { (asked, unanswered(answer.await)) });
+                let thinking = self.answers.spawn(async move { (asked, answer.await.ok()) });
                 self.feed.push(Event::Asked(input));
                 thinking
             }
@@ -242,7 +263,7 @@ impl Questions {
                             Some(Err(_)) | None => InputAnswer::Cancel,
                         },
                     };
-                    (asked, answered)
+                    (asked, Some(answered))
                 })
             }
         };

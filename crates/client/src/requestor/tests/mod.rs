@@ -219,6 +219,12 @@ impl Server {
         self.far.out.send(Inbound::Failed { id: request.id.clone(), failure }).await.expect("open");
     }
 
+    /// Tells the client that this session is lost.
+    pub async fn outdate(&self) {
+        let reason = CloseReason::new(CloseCause::SessionLost("lost".to_owned()));
+        self.far.out.send(Inbound::Stale(reason)).await.expect("open");
+    }
+
     /// Ends the connection.
     pub async fn close(self) {
         let reason = CloseReason::new(CloseCause::Exited(1));
