@@ -5,8 +5,6 @@
 
 mod open;
 mod rows;
-#[cfg(test)]
-mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
