@@ -1,6 +1,7 @@
 //! Single requests: asked again where that does no harm, within one deadline.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -14,6 +15,9 @@ use super::handle::Handle;
 use super::input::InputAnswer;
 use crate::FailureKind;
 use crate::session::{CallEvent, CallFailure, PendingCall};
+
+/// How long a server may take to take in an answer.
+const TAKEN_WITHIN: Duration = Duration::from_secs(2);
 
 impl Inner {
     /// Within the client's deadline.
@@ -162,7 +166,8 @@ async fn answer_live(
             CallEvent::Question(question) if key_of(&question.method, question.params.as_ref()) == key => {
                 let result = answer.into_result(&question.method).map_err(CallError::InputRefused)?;
                 question.reply.answer(result);
-                waiting.abandon();
+                // The answer must not be overtaken by the end of the stream that it belongs to.
+                let _ = tokio::time::timeout(TAKEN_WITHIN, waiting.next()).await;
                 return Ok(());
             }
             CallEvent::Done(Err(failure)) => return Err(refused(failure, Some(handle))),

@@ -77,8 +77,21 @@ async fn run(inner: Arc<Inner>, job: Job, account: Account, feed: Arc<Feed>) {
         }
     };
     let outcome = ended.unwrap_or(Err(CallError::Detached));
-    driver.account.ended(&outcome, feed.handle()).await;
-    feed.finish(outcome);
+    let end = driver.account.end(&outcome, feed.handle());
+    drop(driver);
+    match end {
+        None => {
+            feed.noted();
+            feed.finish(outcome);
+        }
+        Some(end) => {
+            feed.finish(outcome);
+            if feed.is_taken().await {
+                end.note().await;
+                feed.noted();
+            }
+        }
+    }
 }
 
 async fn sleep_until(deadline: Option<Instant>) {
