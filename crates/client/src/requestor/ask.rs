@@ -26,7 +26,7 @@ impl Inner {
         handle: Option<&Handle>,
         what: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        let late = |_| CallError::Deadline { handle: handle.cloned(), after: self.deadline };
+        let late = |_| CallError::Deadline { handle: handle.cloned().map(Box::new), after: self.deadline };
         tokio::time::timeout(self.deadline, what).await.map_err(late)?
     }
 
@@ -50,7 +50,7 @@ impl Inner {
             };
             match retries.failed() {
                 Some(wait) => tokio::time::sleep(wait).await,
-                None => return Err(CallError::Unreachable { handle: handle.cloned(), why }),
+                None => return Err(CallError::Unreachable { handle: handle.cloned().map(Box::new), why }),
             }
         }
     }
@@ -198,7 +198,7 @@ fn refused(failure: CallFailure, handle: Option<&Handle>) -> CallError {
             let error = RpcFailure::read(error);
             match handle {
                 Some(handle) if error.code == i64::from(ErrorCode::InvalidParams.number()) => {
-                    CallError::Expired { handle: handle.clone() }
+                    CallError::Expired { handle: Box::new(handle.clone()) }
                 }
                 _ => CallError::Rpc(error),
             }
