@@ -26,7 +26,7 @@ const IMPORTS: [(&str, &[&str]); 9] = [
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
 const HOMES: [(&str, &[&str]); 21] = [
-    ("rusqlite", &["engine", "proof:dev"]),
+    ("rusqlite", &["engine", "client", "proof:dev"]),
     ("tokio-postgres", &["engine"]),
     ("deadpool-postgres", &["engine"]),
     ("axum", &["gateway", "job:dev"]),
@@ -43,7 +43,7 @@ const HOMES: [(&str, &[&str]); 21] = [
     ("signal-hook", &["detached"]),
     ("tracing-subscriber", &["cli", "gateway:dev"]),
     ("tokio", &["engine", "client", "credentials", "job", "gateway", "cli"]),
-    ("getrandom", &["engine", "gateway"]),
+    ("getrandom", &["engine", "client", "gateway"]),
     ("jiff", &["wire"]),
     ("jsonschema", &["gateway"]),
     ("chacha20poly1305", &["gateway"]),
