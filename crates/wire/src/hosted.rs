@@ -24,6 +24,10 @@ pub struct HostedTask {
     pub status: HostedStatus,
     /// A line for people.
     pub message: Option<String>,
+    /// When it was made, as it was written.
+    pub created: Option<Payload>,
+    /// How long its server keeps it, from its making; `None` if it does not say, or without limit.
+    pub ttl: Option<Duration>,
     /// When it last changed, as it was written.
     pub updated: Option<Payload>,
     /// How often the server wants to be asked.
@@ -122,14 +126,16 @@ pub fn created(dialect: Dialect, result: &Payload) -> Option<Result<(String, Hos
 /// What a `tasks/get` was answered with; `None` if that is no object.
 pub fn state(dialect: Dialect, answer: &Payload) -> Option<HostedTask> {
     let task = RawObject::parse(answer.as_str()).ok()?;
-    let interval = match dialect {
-        Dialect::D2025_11_25 => "pollInterval",
-        Dialect::D2026_07_28 => "pollIntervalMs",
+    let (ttl, interval) = match dialect {
+        Dialect::D2025_11_25 => ("ttl", "pollInterval"),
+        Dialect::D2026_07_28 => ("ttlMs", "pollIntervalMs"),
     };
     let kept = |name: &str| task.get(name).filter(|raw| raw.get() != "null").map(Payload::from_raw);
     Some(HostedTask {
         status: status(task.get("status").map_or("", RawValue::get)),
         message: task.get("statusMessage").and_then(text).filter(|message| !message.is_empty()),
+        created: kept("createdAt"),
+        ttl: task.get(ttl).and_then(millis),
         updated: kept("lastUpdatedAt"),
         poll_interval: task.get(interval).and_then(millis),
         input_requests: kept("inputRequests"),

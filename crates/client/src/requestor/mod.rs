@@ -1,0 +1,28 @@
+//! The requestor's side: calls that resolve to their result, whatever the server makes of them.
+//!
+//! A [`Client`] finds out by itself what its server speaks. [`Client::call`] gives a [`PendingCall`], which resolves to the
+//! tool's result whether the server answers at once, makes a task of the call, or knows no tasks. What happens meanwhile
+//! are [`Event`]s. A [`Handle`] is the way back to a task, in another process too.
+
+mod builder;
+mod call;
+mod client;
+mod endpoint;
+mod error;
+mod event;
+mod feed;
+mod handle;
+mod input;
+mod pace;
+mod result;
+
+pub use builder::{ClientBuilder, TaskUse};
+pub use call::{CallRequest, PendingCall};
+pub use client::Client;
+pub use endpoint::{Endpoint, MemoryServer};
+pub use error::{CallError, ConnectError, RpcFailure};
+pub use event::{Event, Progress, TaskState, TaskStatus};
+pub use handle::Handle;
+pub use input::{Answers, Input, InputAnswer, InputKind};
+pub use pace::Pace;
+pub use result::CallResult;
