@@ -1,5 +1,6 @@
 //! The command line.
 
+pub mod server;
 pub mod tasks;
 
 use std::net::SocketAddr;

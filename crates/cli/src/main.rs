@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod demo;
 mod display;
+mod endpoint;
 mod exit_code;
 mod logging;
 mod reload;
