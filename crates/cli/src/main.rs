@@ -7,6 +7,7 @@ mod demo;
 mod display;
 mod endpoint;
 mod exit_code;
+mod forms;
 mod logging;
 mod reload;
 mod say;
