@@ -1,5 +1,6 @@
 //! The command line.
 
+pub mod client;
 pub mod server;
 pub mod tasks;
 
@@ -37,6 +38,24 @@ pub enum Command {
     Wrap(Wrap),
     /// Say whether a configuration file is valid, and show every problem at its line.
     Check(Check),
+    /// Call a tool of a server, and follow the call to its result.
+    Call(client::Call),
+    /// Say how a task stands.
+    Get(client::One),
+    /// Follow tasks to their results.
+    Watch(client::Watch),
+    /// Wait for the result of a task and print nothing else.
+    Result(client::Watch),
+    /// Answer what a task asks.
+    Answer(client::Answer),
+    /// Cancel a task.
+    Cancel(client::One),
+    /// List the tasks that a server knows for its caller.
+    List(client::Of),
+    /// List the tools of a server.
+    Tools(client::Of),
+    /// Print what the server logs while a task runs.
+    Logs(client::Watch),
     /// Look after a store that no taskgate has open: check it, make its file shorter, back it up, move it.
     #[command(subcommand)]
     Store(Store),

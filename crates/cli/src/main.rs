@@ -7,7 +7,9 @@ mod demo;
 mod display;
 mod endpoint;
 mod exit_code;
+mod follow;
 mod forms;
+mod handle;
 mod logging;
 mod reload;
 mod say;
@@ -50,6 +52,15 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Check(check) => commands::check::run(&check),
         Command::Tasks(tasks) => commands::tasks::run(&tasks),
         Command::Store(store) => commands::store::run(&store),
+        client @ (Command::Call(_)
+        | Command::Get(_)
+        | Command::Watch(_)
+        | Command::Result(_)
+        | Command::Answer(_)
+        | Command::Cancel(_)
+        | Command::List(_)
+        | Command::Tools(_)
+        | Command::Logs(_)) => commands::client::run(client),
         Command::Serve(serve) => block_on(async |shutdown| commands::serve::run(serve, shutdown).await),
         Command::Wrap(wrap) => block_on(async |shutdown| commands::wrap::run(wrap, shutdown).await),
     }

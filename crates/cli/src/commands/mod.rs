@@ -1,6 +1,7 @@
 //! One command, one file.
 
 pub mod check;
+pub mod client;
 pub mod serve;
 pub mod store;
 pub mod supervise;

@@ -142,6 +142,6 @@ fn escaped(why: NoAnswer) -> Result<Option<InputAnswer>, NoAnswer> {
 }
 
 /// What a server says, without what would steer the terminal.
-pub(crate) fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }

@@ -8,7 +8,6 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-pub use ask::{Asking, ask};
+pub use ask::{Asking, ask, clean};
 pub use file::AnswerFile;
 pub use prompt::choose;
-pub use schema::Form;

@@ -1,0 +1,104 @@
+//! The commands that speak to a server as its requestor. One verb, one file.
+
+mod answer;
+mod arguments;
+mod call;
+mod cancel;
+mod get;
+mod list;
+mod subject;
+mod tools;
+mod watch;
+
+use std::time::Duration;
+
+use taskgate_client::{Answers, Client, ConnectError, TaskUse};
+
+use crate::args::Command;
+use crate::args::client::Look;
+use crate::endpoint::Target;
+use crate::exit_code::{ExitCode, Failure};
+use crate::follow::{self, Signals};
+use crate::forms::{AnswerFile, clean};
+use watch::What;
+
+/// How long the end of the program waits for threads that may never end, such as one that reads from the terminal.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Does what one of these commands says.
+pub fn run(command: Command) -> Result<(), Failure> {
+    let cannot = |error| Failure::new(ExitCode::Failure, format!("cannot start: {error}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(cannot)?;
+    let result = runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        match command {
+            Command::Call(args) => call::run(args, &mut signals).await,
+            Command::Watch(args) => watch::run(args, What::Everything, &mut signals).await,
+            Command::Result(args) => watch::run(args, What::Result, &mut signals).await,
+            Command::Logs(args) => watch::run(args, What::Logs, &mut signals).await,
+            Command::Answer(args) => answer::run(args, &mut signals).await,
+            Command::Get(args) => or_stop(&mut signals, get::run(args)).await,
+            Command::Cancel(args) => or_stop(&mut signals, cancel::run(args)).await,
+            Command::List(args) => or_stop(&mut signals, list::run(args)).await,
+            Command::Tools(args) => or_stop(&mut signals, tools::run(args)).await,
+            // Others are no commands of a requestor.
+            _ => Ok(()),
+        }
+    });
+    runtime.shutdown_timeout(PATIENCE);
+    result
+}
+
+/// What follows no call ends at the first signal.
+async fn or_stop(
+    signals: &mut Signals,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    tokio::select! {
+        done = work => done,
+        signal = signals.next() => Err(Failure::new(ExitCode::Detached, format!("stopped by {signal:?}"))),
+    }
+}
+
+/// Connects to a server. A deadline holds for this, too, and for every request by itself.
+async fn connect(target: &Target, deadline: Option<Duration>, answers: Answers) -> Result<Client, Failure> {
+    let builder = Client::builder(target.endpoint.clone())
+        .name("taskgate")
+        .version(env!("CARGO_PKG_VERSION"))
+        .tasks(TaskUse::Auto)
+        .answers(answers);
+    let builder = match deadline {
+        Some(deadline) => builder.deadline(deadline),
+        None => builder,
+    };
+    builder.connect().await.map_err(|error| unconnected(&error))
+}
+
+fn unconnected(error: &ConnectError) -> Failure {
+    let code = match error {
+        ConnectError::Deadline(_) => ExitCode::Timeout,
+        ConnectError::Start(_) | ConnectError::Open(_) => ExitCode::Unreachable,
+    };
+    Failure::new(code, clean(&error.to_string()))
+}
+
+/// The answers of a script, and what can be answered with them or at the terminal.
+fn answers(look: &Look) -> Result<(AnswerFile, Answers), Failure> {
+    let file = look.answer.as_deref().map(AnswerFile::read).transpose()?;
+    // Forms are answered later where nobody is here. What people cannot answer is only for files.
+    let has_file = file.is_some();
+    let able = Answers { form: true, url: true, sampling: has_file, roots: has_file };
+    Ok((file.unwrap_or_default(), able))
+}
+
+/// What is wanted of following where nothing special is.
+fn options(look: &Look, answers: AnswerFile) -> follow::Options {
+    follow::Options {
+        output: look.output,
+        detach: false,
+        only_logs: false,
+        quiet: false,
+        until_answered: false,
+        answers,
+    }
+}
