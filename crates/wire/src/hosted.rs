@@ -10,7 +10,7 @@ use taskgate_task::Payload;
 
 use crate::dialect::Dialect;
 use crate::jsonrpc::ErrorCode;
-use crate::meta::TASKS_EXTENSION;
+use crate::meta::{IDEMPOTENCY_KEY, TASKS_EXTENSION};
 use crate::raw::{RawObject, read_object};
 use crate::translate::code_of;
 
@@ -68,6 +68,11 @@ pub fn hosts(dialect: Dialect, capabilities: &RawValue) -> bool {
         Dialect::D2025_11_25 => &["tasks", "requests", "tools", "call"],
         Dialect::D2026_07_28 => &["extensions", TASKS_EXTENSION],
     };
+    has(capabilities, path)
+}
+
+/// Whether there is something at this path.
+fn has(capabilities: &RawValue, path: &[&str]) -> bool {
     let mut at = capabilities.to_owned();
     for name in path {
         let next = RawObject::parse(at.get()).ok().and_then(|object| object.get(name).map(ToOwned::to_owned));
@@ -78,6 +83,12 @@ pub fn hosts(dialect: Dialect, capabilities: &RawValue) -> bool {
         }
     }
     true
+}
+
+/// Whether a server with these capabilities says that a call sent again under the same idempotency key finds what came of the
+/// first. The key is taskgate's, and so is the word for it.
+pub fn honours_keys(capabilities: &RawValue) -> bool {
+    has(capabilities, &["experimental", IDEMPOTENCY_KEY])
 }
 
 /// Whether an error says that the call needs a caller who declares tasks (-32021): then nothing has run.

@@ -1,7 +1,6 @@
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::sync::oneshot;
 
 use super::client::Client;
 use super::endpoint::Endpoint;
@@ -28,8 +27,10 @@ pub enum TaskUse {
     Always,
 }
 
-/// Passes a question to the program's handler, whose answer comes by the returned channel.
-pub(super) type Handler = Arc<dyn Fn(Input, oneshot::Sender<InputAnswer>) + Send + Sync>;
+/// The program's answers to questions.
+pub(super) type Handler = Arc<dyn Fn(Input) -> Answering + Send + Sync>;
+/// An answer in the making.
+pub(super) type Answering = Pin<Box<dyn Future<Output = InputAnswer> + Send>>;
 
 /// How to connect to a server, and how to make calls of it.
 pub struct ClientBuilder {
@@ -88,22 +89,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Answers the questions of servers. Unless [`ClientBuilder::answers`] says otherwise, it is for questions to people: by form
+    /// Answers the questions of servers; what the handler returns, or gave to the question itself before. Unless [`ClientBuilder::answers`] says otherwise, it is for questions to people: by form
     /// and by URL.
     pub fn input_handler<F, A>(mut self, handler: F) -> Self
     where
         F: Fn(Input) -> A + Send + Sync + 'static,
         A: Future<Output = InputAnswer> + Send + 'static,
     {
-        self.handler = Some(Arc::new(move |input, mut answered| {
-            let answer = handler(input);
-            tokio::spawn(async move {
-                tokio::select! {
-                    answer = answer => { let _ = answered.send(answer); }
-                    () = answered.closed() => {}
-                }
-            });
-        }));
+        self.handler = Some(Arc::new(move |input| Box::pin(handler(input))));
         self
     }
 

@@ -71,14 +71,18 @@ impl PendingCall {
         self.feed.next().await
     }
 
-    /// What comes of the call. Questions that nobody has taken with [`PendingCall::next`] are let go of, which cancels or
-    /// refuses them.
+    /// What comes of the call. Questions that nobody has taken with [`PendingCall::next`] are cancelled.
     ///
     /// # Errors
     ///
     /// Why there is no result. That a tool says that it failed is a result.
     pub async fn result(self) -> Result<CallResult, CallError> {
-        while self.feed.next().await.is_some() {}
+        while let Some(event) = self.feed.next().await {
+            // Nobody else will.
+            if let Event::Asked(input) = event {
+                input.cancel();
+            }
+        }
         self.feed.outcome().unwrap_or(Err(CallError::Detached))
     }
 

@@ -20,7 +20,7 @@ pub enum Event {
     Progress(Progress),
     /// The server logs something: the params of `notifications/message` as they came.
     Log(Payload),
-    /// The server asks something and there is no handler for it. Dropped without an answer it is refused.
+    /// The server asks something and there is no handler for it.
     Asked(Input),
     /// The server has got the answer to the question with this key.
     Answered(String),

@@ -44,8 +44,8 @@ impl Answers {
     }
 }
 
-/// A question of the server about a call. It is asked once and answered once; dropped without an answer, a form is cancelled
-/// and anything else refused.
+/// A question of the server about a call. It is asked once and answered once. Dropped without an answer, a question of a task
+/// stays open for whoever resumes it or answers it by its key; one of a call that is no task is cancelled.
 pub struct Input {
     /// What the question is known by. It stays the same should the server ask again because an answer was lost.
     pub key: String,

@@ -4,9 +4,12 @@
 //! tool's result whether the server answers at once, makes a task of the call, or knows no tasks. What happens meanwhile
 //! are [`Event`]s. A [`Handle`] is the way back to a task, in another process too.
 
+mod ask;
 mod builder;
 mod call;
 mod client;
+mod connect;
+mod drive;
 mod endpoint;
 mod error;
 mod event;
@@ -14,7 +17,10 @@ mod feed;
 mod handle;
 mod input;
 mod pace;
+mod random;
 mod result;
+#[cfg(test)]
+mod tests;
 
 pub use builder::{ClientBuilder, TaskUse};
 pub use call::{CallRequest, PendingCall};
@@ -24,5 +30,5 @@ pub use error::{CallError, ConnectError, RpcFailure};
 pub use event::{Event, Progress, TaskState, TaskStatus};
 pub use handle::Handle;
 pub use input::{Answers, Input, InputAnswer, InputKind};
-pub use pace::Pace;
+pub use pace::{Pace, Rhythm};
 pub use result::CallResult;
