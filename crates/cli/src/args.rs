@@ -62,6 +62,10 @@ pub enum Command {
     /// See and move the tasks of a store, whoever owns them: in its file or database, or through the gateway that has it open.
     #[command(subcommand)]
     Tasks(tasks::Tasks),
+    /// Print a script with which a shell completes the words of this command.
+    Completions(Completions),
+    /// Print the manual page, or write the pages of all commands into a directory.
+    Man(Manual),
     /// Run the command of one attempt: started by taskgate itself, for commands that outlive it.
     #[command(hide = true)]
     Supervise(Supervise),
@@ -179,6 +183,21 @@ pub struct Import {
 pub struct Supervise {
     /// The attempt's directory.
     pub dir: PathBuf,
+}
+
+/// `taskgate completions`.
+#[derive(Debug, clap::Args)]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// `taskgate man`.
+#[derive(Debug, clap::Args)]
+pub struct Manual {
+    /// Where to write the pages of all commands, such as share/man/man1. Without it, the page of taskgate goes to stdout.
+    pub directory: Option<PathBuf>,
 }
 
 /// The mode of a single tool.

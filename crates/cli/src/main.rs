@@ -51,6 +51,8 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Supervise(supervise) => commands::supervise::run(&supervise),
         Command::Check(check) => commands::check::run(&check),
         Command::Tasks(tasks) => commands::tasks::run(&tasks),
+        Command::Completions(completions) => commands::completions::run(&completions),
+        Command::Man(man) => commands::man::run(&man),
         Command::Store(store) => commands::store::run(&store),
         client @ (Command::Call(_)
         | Command::Get(_)

@@ -2,6 +2,8 @@
 
 pub mod check;
 pub mod client;
+pub mod completions;
+pub mod man;
 pub mod serve;
 pub mod store;
 pub mod supervise;
