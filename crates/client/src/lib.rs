@@ -13,6 +13,8 @@ pub mod transport;
 
 #[cfg(feature = "ledger")]
 pub use ledger::{Ledger, LedgerError};
+#[cfg(feature = "ledger")]
+pub use requestor::Unseen;
 pub use requestor::{
     Answers, CallError, CallRequest, CallResult, Client, ClientBuilder, ConnectError, Endpoint, Event,
     Handle, Input, InputAnswer, InputKind, Pace, PendingCall, Progress, RpcFailure, TaskState, TaskStatus,

@@ -10,7 +10,7 @@ use taskgate_task::Payload;
 
 use crate::dialect::Dialect;
 use crate::jsonrpc::ErrorCode;
-use crate::meta::{IDEMPOTENCY_KEY, TASKS_EXTENSION};
+use crate::meta::{IDEMPOTENCY_KEY, KEY_NOT_FOUND, TASKS_EXTENSION};
 use crate::raw::{RawObject, read_object};
 use crate::translate::code_of;
 
@@ -89,6 +89,15 @@ fn has(capabilities: &RawValue, path: &[&str]) -> bool {
 /// first. The key is taskgate's, and so is the word for it.
 pub fn honours_keys(capabilities: &RawValue) -> bool {
     has(capabilities, &["experimental", IDEMPOTENCY_KEY])
+}
+
+/// Whether an error says that no call with the idempotency key is known: it was never made, or what came of it is gone.
+pub fn is_unknown_key(error: &Payload) -> bool {
+    let reason = || {
+        let error = RawObject::parse(error.as_str()).ok()?;
+        text(RawObject::parse(error.get("data")?.get()).ok()?.get("reason")?)
+    };
+    reason().is_some_and(|reason| reason == KEY_NOT_FOUND)
 }
 
 /// Whether an error says that the call needs a caller who declares tasks (-32021): then nothing has run.

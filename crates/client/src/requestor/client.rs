@@ -44,6 +44,11 @@ impl Client {
         Ok(Client(inner))
     }
 
+    #[cfg(feature = "ledger")]
+    pub(super) fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+
     /// Calls a tool. Must be called within a tokio runtime; the call goes on by itself.
     pub fn call(&self, tool: impl Into<String>, arguments: Value) -> PendingCall {
         self.call_with(CallRequest::new(tool, arguments))
@@ -51,12 +56,12 @@ impl Client {
 
     /// The same, with more to say about it.
     pub fn call_with(&self, request: CallRequest) -> PendingCall {
-        drive::start(self.0.clone(), Job::Call(request), Account::default())
+        drive::start(self.0.clone(), Job::Call(request), Account::of(&self.0))
     }
 
     /// Goes on following a task, of this process or another.
     pub fn resume(&self, handle: Handle) -> PendingCall {
-        drive::start(self.0.clone(), Job::Resume(handle), Account::default())
+        drive::start(self.0.clone(), Job::Resume(handle), Account::of(&self.0))
     }
 
     /// How a task stands.

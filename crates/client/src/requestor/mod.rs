@@ -19,6 +19,8 @@ mod input;
 mod pace;
 mod random;
 mod result;
+#[cfg(feature = "ledger")]
+mod resume;
 #[cfg(test)]
 mod tests;
 
@@ -31,4 +33,14 @@ pub use event::{Event, Progress, TaskState, TaskStatus};
 pub use handle::Handle;
 pub use input::{Answers, Input, InputAnswer, InputKind};
 pub use pace::{Pace, Rhythm};
+#[cfg(feature = "ledger")]
+pub(crate) use random::name as random_name;
 pub use result::CallResult;
+#[cfg(feature = "ledger")]
+pub use resume::Unseen;
+
+/// Now, in milliseconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

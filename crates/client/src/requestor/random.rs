@@ -6,7 +6,7 @@ pub(super) fn unit() -> f64 {
 }
 
 /// A name that nobody can guess: 128 random bits in hexadecimal.
-pub(super) fn name() -> Result<String, getrandom::Error> {
+pub(crate) fn name() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
     Ok(super::endpoint::hex(&bytes))

@@ -21,10 +21,13 @@ use super::error::CallError;
 use super::event::Event;
 use super::feed::{Feed, Order};
 use super::handle::Handle;
+use super::random;
 use super::result::CallResult;
 use crate::session::CallFailure;
 
 pub(super) use account::Account;
+#[cfg(feature = "ledger")]
+pub(super) use account::digest;
 use follow::Start;
 use questions::Questions;
 pub(super) use questions::key_of;
@@ -36,6 +39,10 @@ use send::Sent;
 pub(super) enum Job {
     /// A call that is to be made.
     Call(CallRequest),
+    /// A call that was made in an earlier life and whose answer was never seen: to be found by its key, and to be made only if it
+    /// never was, and may be.
+    #[cfg(feature = "ledger")]
+    Find { request: CallRequest, may_send: bool },
     /// A task that is there.
     Resume(Handle),
 }
@@ -50,7 +57,7 @@ pub(super) fn start(inner: Arc<Inner>, job: Job, account: Account) -> PendingCal
 async fn run(inner: Arc<Inner>, job: Job, account: Account, feed: Arc<Feed>) {
     let after = match &job {
         Job::Call(request) => request.deadline.unwrap_or(inner.deadline),
-        Job::Resume(_) => inner.deadline,
+        _ => inner.deadline,
     };
     let deadline = Instant::now().checked_add(after);
     let orders = feed.order.subscribe();
@@ -70,7 +77,7 @@ async fn run(inner: Arc<Inner>, job: Job, account: Account, feed: Arc<Feed>) {
         }
     };
     let outcome = ended.unwrap_or(Err(CallError::Detached));
-    let outcome = driver.account.ended(outcome, feed.handle()).await;
+    driver.account.ended(&outcome, feed.handle()).await;
     feed.finish(outcome);
 }
 
@@ -79,6 +86,14 @@ async fn sleep_until(deadline: Option<Instant>) {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
     }
+}
+
+/// A call that may have arrived.
+struct Lost {
+    /// Why nobody knows.
+    why: String,
+    /// Whether it may be made if it never was.
+    may_send: bool,
 }
 
 struct Driver {
@@ -92,21 +107,33 @@ struct Driver {
 impl Driver {
     async fn see_through(&mut self, job: Job) -> Result<CallResult, CallError> {
         let raw = match job {
-            Job::Call(request) => self.call(request).await?,
+            Job::Call(request) => self.call(request, None).await?,
+            #[cfg(feature = "ledger")]
+            Job::Find { request, may_send } => {
+                let why = "it was sent by a program that has ended".to_owned();
+                self.call(request, Some(Lost { why, may_send })).await?
+            }
             Job::Resume(handle) => self.resume(handle).await?,
         };
         Ok(CallResult::read(meta::without(meta::RELATED_TASK, raw)))
     }
 
-    /// Makes the call, as often as it takes for it to arrive once.
-    async fn call(&mut self, request: CallRequest) -> Result<Payload, CallError> {
+    /// Makes the call, as often as it takes for it to arrive once. One whose answer was lost is looked for by its key before
+    /// anything else is done.
+    async fn call(&mut self, mut request: CallRequest, mut lost: Option<Lost>) -> Result<Payload, CallError> {
+        if request.idempotency_key.is_none() && lost.is_none() && self.account.is_kept() {
+            let name = random::name().map_err(|error| CallError::Params(error.to_string()))?;
+            request.idempotency_key = Some(name);
+        }
         let mut retries = Retries::new(self.inner.patience);
         let mut corrected = false;
         let mut round: Option<Round> = None;
-        self.account.begin(&self.inner, &request).await?;
         loop {
             let connection = self.connected(Era::Newest, &mut retries, None).await?;
-            let sent = self.send(&connection, &request, round.as_ref(), &mut corrected).await?;
+            let sent = match &lost {
+                Some(lost) => self.find(&connection, &request, lost).await?,
+                None => self.send(&connection, &request, round.as_ref(), &mut corrected).await?,
+            };
             match sent {
                 Sent::Result(raw) => return Ok(raw),
                 Sent::Task(start) => return self.follow(start, &mut retries).await,
@@ -115,7 +142,13 @@ impl Driver {
                     retries.reset();
                 }
                 Sent::Corrected => {}
+                Sent::Unknown => lost = None,
                 Sent::NotSent(why) => self.pause(&mut retries, why, None).await?,
+                Sent::Lost(why) => {
+                    self.account.lost();
+                    lost = Some(Lost { why: why.clone(), may_send: true });
+                    self.pause(&mut retries, why, None).await?;
+                }
             }
         }
     }
@@ -126,7 +159,7 @@ impl Driver {
             return Err(CallError::WrongEndpoint { theirs, ours });
         }
         self.feed.accepted(handle.clone());
-        self.questions.remember(self.account.answered_before().await?);
+        self.questions.remember(self.account.resumed(&handle).await?);
         let mut retries = Retries::new(self.inner.patience);
         let connection = self.connected(Era::of(&handle.version), &mut retries, Some(&handle)).await?;
         let heard = connection.session.notifications();

@@ -18,7 +18,7 @@ use super::super::event::{Event, Progress};
 use super::super::handle::Handle;
 use super::follow::Start;
 use super::round::Round;
-use super::{Driver, Kind, SAID_WITHIN, cancelled, kind_of};
+use super::{Driver, Kind, Lost, SAID_WITHIN, cancelled, kind_of};
 use crate::FailureKind;
 use crate::session::{CallEvent, CallFailure, Notifications, PendingCall};
 
@@ -35,8 +35,22 @@ pub(super) enum Sent {
     Asked(Payload),
     /// It was refused for a reason that is gone now. Nothing has run.
     Corrected,
-    /// It has not arrived, or may be made again without being done twice. This is why.
+    /// It has not arrived, for this reason, and may be made again.
     NotSent(String),
+    /// It may have arrived, and its key will tell. This is what happened.
+    Lost(String),
+    /// Its server has never seen it.
+    Unknown,
+}
+
+/// How a call is made.
+#[derive(Default)]
+struct How<'a> {
+    asks: bool,
+    key: Option<&'a str>,
+    /// Whether it is only to be found.
+    finds: bool,
+    round: Option<&'a Round>,
 }
 
 impl Driver {
@@ -50,19 +64,70 @@ impl Driver {
     ) -> Result<Sent, CallError> {
         let asks = match self.asks(connection, request).await? {
             Ok(asks) => asks,
-            Err(failure) => return self.not_answered(failure, false, request),
+            // It was only to be learned how to make it.
+            Err(failure) if is_lost(&failure) => return Ok(Sent::NotSent(failure.to_string())),
+            Err(failure) => return not_answered(failure, &How::default(), request),
         };
-        let key = self.account.key(request).filter(|_| connection.honours_keys && asks);
-        let params = params(connection.dialect, request, round, asks, key.as_deref())
-            .map_err(|error| CallError::Params(error.to_string()))?;
+        let key = request.idempotency_key.as_deref().filter(|_| connection.honours_keys && asks);
+        self.account.sending(&self.inner, request, key.is_some()).await?;
+        let how = How { asks, key, round, finds: false };
+        match self.attempt(connection, request, &how).await? {
+            Ok(sent) => Ok(sent),
+            Err(error) => {
+                let code = translate::code_of(&error);
+                let is = |known: ErrorCode| code == Some(known.number().into());
+                // Both say that it was looked at and not begun; what is known of the tool may be out of date.
+                let is_mistaken = is(ErrorCode::HeaderMismatch)
+                    || (is(ErrorCode::MethodNotFound) && connection.dialect == Some(Dialect::D2025_11_25));
+                if is_mistaken
+                    && !std::mem::replace(corrected, true)
+                    && self.corrects(connection, request, asks).await?
+                {
+                    return Ok(Sent::Corrected);
+                }
+                Err(refused(request, error))
+            }
+        }
+    }
+
+    /// Looks for a call that may have arrived, by its key. Nothing runs by that.
+    pub(super) async fn find(
+        &mut self,
+        connection: &Arc<Connection>,
+        request: &CallRequest,
+        lost: &Lost,
+    ) -> Result<Sent, CallError> {
+        let uncertain = |why: &str| CallError::Uncertain { why: why.to_owned() };
+        let key = request.idempotency_key.as_deref().filter(|_| connection.honours_keys);
+        let key = key.ok_or_else(|| uncertain(&lost.why))?;
+        let how = How { asks: true, key: Some(key), finds: true, round: None };
+        match self.attempt(connection, request, &how).await? {
+            Ok(sent) => Ok(sent),
+            Err(error) if hosted::is_unknown_key(&error) && lost.may_send => Ok(Sent::Unknown),
+            Err(error) => {
+                let error = RpcFailure::read(error);
+                Err(uncertain(&format!("{}; the server does not know the call: {error}", lost.why)))
+            }
+        }
+    }
+
+    /// Makes a call in this way, or looks for it. `Err` within is the error that it was answered with.
+    async fn attempt(
+        &mut self,
+        connection: &Arc<Connection>,
+        request: &CallRequest,
+        how: &How<'_>,
+    ) -> Result<Result<Sent, Payload>, CallError> {
+        let params =
+            params(connection.dialect, request, how).map_err(|error| CallError::Params(error.to_string()))?;
         // From before the call: what is said of its task may overtake the answer that names it.
         let heard = connection.session.notifications();
-        let call = connection.call(method::TOOLS_CALL, Some(params.as_raw()), asks);
+        let call = connection.call(method::TOOLS_CALL, Some(params.as_raw()), how.asks);
         let token = call.id().clone();
-        if let Some(round) = round {
+        if let Some(round) = how.round {
             self.round_sent(round);
         }
-        let mut sending = Sending { call: Some(call), connection: connection.clone(), is_owed: asks };
+        let mut sending = Sending { call: Some(call), connection: connection.clone(), is_owed: how.asks };
         let answer = loop {
             tokio::select! {
                 biased;
@@ -78,28 +143,15 @@ impl Driver {
                 _ = self.questions.next() => {}
                 () = cancelled(&mut self.orders) => {
                     let is_http = matches!(self.inner.endpoint, Endpoint::Url(_));
-                    return sending.cancel(is_http).await.map(Sent::Result);
+                    return sending.cancel(is_http).await.map(|raw| Ok(Sent::Result(raw)));
                 }
             }
         };
         drop(sending);
         match answer {
-            Ok(raw) => self.answered(connection, request, asks, raw, token, heard).await,
-            Err(CallFailure::Rpc(error)) => {
-                let code = translate::code_of(&error);
-                let is = |known: ErrorCode| code == Some(known.number().into());
-                // Both say that it was looked at and not begun; what is known of the tool may be out of date.
-                let is_mistaken = is(ErrorCode::HeaderMismatch)
-                    || (is(ErrorCode::MethodNotFound) && connection.dialect == Some(Dialect::D2025_11_25));
-                if is_mistaken
-                    && !std::mem::replace(corrected, true)
-                    && self.corrects(connection, request, asks).await?
-                {
-                    return Ok(Sent::Corrected);
-                }
-                Err(refused(request, error))
-            }
-            Err(failure) => self.not_answered(failure, key.is_some(), request),
+            Ok(raw) => self.answered(connection, request, how.asks, raw, token, heard).await.map(Ok),
+            Err(CallFailure::Rpc(error)) => Ok(Err(error)),
+            Err(failure) => not_answered(failure, how, request).map(Ok),
         }
     }
 
@@ -193,7 +245,7 @@ impl Driver {
             version: connection.lane.version().as_str().to_owned(),
             task,
             tool: request.tool.clone(),
-            created: now(),
+            created: super::super::now(),
         };
         // Known at once: should the call be given up while this is written, it is a task that goes on.
         self.feed.accepted(handle.clone());
@@ -203,30 +255,39 @@ impl Driver {
         }
         Ok(Start { connection: connection.clone(), handle, first: Some(first), token: Some(token), heard })
     }
+}
 
-    /// What follows from having no answer.
-    fn not_answered(
-        &self,
-        failure: CallFailure,
-        has_key: bool,
-        request: &CallRequest,
-    ) -> Result<Sent, CallError> {
-        match failure {
-            CallFailure::Rpc(error) => Err(refused(request, error)),
-            CallFailure::Params(why) => Err(CallError::Params(why)),
-            CallFailure::Malformed(why) => Err(CallError::InvalidResponse(why)),
-            CallFailure::Request(failure) => match failure.kind {
-                FailureKind::Unreachable | FailureKind::SessionLost => Ok(Sent::NotSent(failure.what)),
-                FailureKind::Refused => Err(CallError::Refused(failure.what)),
-                FailureKind::Malformed => Err(CallError::InvalidResponse(failure.what)),
-                FailureKind::Interrupted if has_key => Ok(Sent::NotSent(failure.what)),
-                FailureKind::Interrupted => Err(CallError::Uncertain { why: failure.what }),
-            },
-            failure @ (CallFailure::Closed(_) | CallFailure::Ended(_) | CallFailure::Taken) => {
-                let why = failure.to_string();
-                if has_key { Ok(Sent::NotSent(why)) } else { Err(CallError::Uncertain { why }) }
-            }
+/// What follows from having no answer.
+fn not_answered(failure: CallFailure, how: &How<'_>, request: &CallRequest) -> Result<Sent, CallError> {
+    let why = failure.to_string();
+    if is_lost(&failure) {
+        return match how {
+            // Looking for it again does no harm.
+            How { finds: true, .. } => Ok(Sent::NotSent(why)),
+            How { key: Some(_), .. } => Ok(Sent::Lost(why)),
+            How { key: None, .. } => Err(CallError::Uncertain { why }),
+        };
+    }
+    match failure {
+        CallFailure::Rpc(error) => Err(refused(request, error)),
+        CallFailure::Params(why) => Err(CallError::Params(why)),
+        CallFailure::Request(failure) => match failure.kind {
+            FailureKind::Unreachable | FailureKind::SessionLost => Ok(Sent::NotSent(why)),
+            FailureKind::Refused => Err(CallError::Refused(why)),
+            FailureKind::Malformed | FailureKind::Interrupted => Err(CallError::InvalidResponse(why)),
+        },
+        CallFailure::Malformed(_) | CallFailure::Closed(_) | CallFailure::Ended(_) | CallFailure::Taken => {
+            Err(CallError::InvalidResponse(why))
         }
+    }
+}
+
+/// Whether a request may have arrived or not.
+fn is_lost(failure: &CallFailure) -> bool {
+    match failure {
+        CallFailure::Closed(_) => true,
+        CallFailure::Request(failure) => failure.kind == FailureKind::Interrupted,
+        _ => false,
     }
 }
 
@@ -316,22 +377,18 @@ async fn take_back(mut call: PendingCall, connection: Arc<Connection>, is_http: 
 }
 
 /// The params of the call.
-fn params(
-    dialect: Option<Dialect>,
-    request: &CallRequest,
-    round: Option<&Round>,
-    asks: bool,
-    key: Option<&str>,
-) -> Result<Payload, InvalidPayload> {
+fn params(dialect: Option<Dialect>, request: &CallRequest, how: &How<'_>) -> Result<Payload, InvalidPayload> {
     let mut params = RawObject::default();
     params.set("name", to_raw_value(&request.tool)?);
-    params.set("arguments", to_raw_value(&request.arguments)?);
-    if asks && dialect == Some(Dialect::D2025_11_25) {
+    if !how.finds {
+        params.set("arguments", to_raw_value(&request.arguments)?);
+    }
+    if how.asks && dialect == Some(Dialect::D2025_11_25) {
         let ttl = request.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         let task = ttl.map_or_else(|| serde_json::json!({}), |ttl| serde_json::json!({ "ttl": ttl }));
         params.set("task", to_raw_value(&task)?);
     }
-    if let Some(round) = round {
+    if let Some(round) = how.round {
         let mut answers = RawObject::default();
         for (key, answer) in &round.answers {
             answers.set(key, answer.as_raw().to_owned());
@@ -344,9 +401,12 @@ fn params(
         }
     }
     let params = params.to_payload()?;
-    let Some(key) = key else { return Ok(params) };
+    let Some(key) = how.key else { return Ok(params) };
     meta::edit(Some(&params), |meta| {
         meta.set(meta::IDEMPOTENCY_KEY, to_raw_value(key)?);
+        if how.finds {
+            meta.set(meta::IDEMPOTENCY_FIND, to_raw_value(&true)?);
+        }
         Ok(())
     })
 }
@@ -362,10 +422,4 @@ fn refused(request: &CallRequest, error: Payload) -> CallError {
         return CallError::ToolNotFound { tool: request.tool.clone(), error };
     }
     CallError::Rpc(error)
-}
-
-/// Now, in milliseconds since 1970.
-pub(super) fn now() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,6 +3,8 @@
 mod basics;
 mod cancelling;
 mod input;
+#[cfg(feature = "ledger")]
+mod ledger;
 mod lost;
 mod polling;
 mod sessions;
@@ -51,7 +53,7 @@ impl Script {
 
     pub async fn next(&mut self) -> Server {
         let far = self.connections.recv().await.expect("a connection");
-        Server { far, listen: None, told: Vec::new(), calls: 0 }
+        Server { far, listen: None, told: Vec::new(), calls: 0, experimental: json!({}) }
     }
 
     /// A client and its server, in this version.
@@ -84,6 +86,8 @@ pub struct Server {
     pub told: Vec<(String, Value)>,
     /// How often a tool was called.
     pub calls: u32,
+    /// What it says beside the protocol.
+    pub experimental: Value,
 }
 
 pub struct Request {
@@ -104,7 +108,8 @@ impl Server {
     pub async fn open(&mut self, version: &str) {
         let request = self.expect("server/discover").await;
         if version == NEW {
-            let capabilities = json!({ "tools": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } });
+            let capabilities = json!({ "tools": {}, "experimental": self.experimental,
+                "extensions": { "io.modelcontextprotocol/tasks": {} } });
             let said = json!({ "supportedVersions": [NEW], "capabilities": capabilities });
             return self.answer(&request, said).await;
         }
@@ -119,6 +124,7 @@ impl Server {
             "serverInfo": { "name": "s", "version": "1" } });
         if version == OLD {
             said["capabilities"]["tasks"] = tasks;
+            said["capabilities"]["experimental"] = self.experimental.clone();
         }
         self.answer(&request, said).await;
     }
@@ -197,7 +203,11 @@ impl Server {
     }
 
     pub async fn fail(&self, request: &Request, code: i64, message: &str) {
-        let error = payload(&json!({ "code": code, "message": message }));
+        self.fail_with(request, json!({ "code": code, "message": message })).await;
+    }
+
+    pub async fn fail_with(&self, request: &Request, error: Value) {
+        let error = payload(&error);
         self.say(Message::Error { id: Some(request.id.clone()), error }).await;
     }
 
