@@ -56,6 +56,8 @@ pub enum Command {
     Tools(client::Of),
     /// Print what the server logs while a task runs.
     Logs(client::Watch),
+    /// Go on with the calls to a server that were never seen to their ends.
+    Resume(client::Resume),
     /// Look after a store that no taskgate has open: check it, make its file shorter, back it up, move it.
     #[command(subcommand)]
     Store(Store),
@@ -271,6 +273,8 @@ mod tests {
         };
         let pages = read("config.md") + &read("operations.md");
         let store = |verb| (vec!["store", verb], read("operations.md"));
+        let tasks = |verb| (vec!["tasks", verb], read("operations.md"));
+        let client = |verb| (vec![verb], read("cli.md"));
         for (path, pages) in [
             (vec!["serve"], pages.clone()),
             (vec!["check"], pages),
@@ -279,11 +283,30 @@ mod tests {
             store("vacuum"),
             store("export"),
             store("import"),
+            tasks("list"),
+            tasks("show"),
+            tasks("cancel"),
+            tasks("fail"),
+            tasks("requeue"),
+            tasks("prune"),
+            client("call"),
+            client("get"),
+            client("watch"),
+            client("result"),
+            client("answer"),
+            client("cancel"),
+            client("list"),
+            client("tools"),
+            client("logs"),
+            client("resume"),
+            client("completions"),
+            client("man"),
         ] {
             let (all, name) = (Args::command(), path.join(" "));
             let find =
                 |command: &clap::Command, name: &str| command.find_subcommand(name).expect("it").clone();
             let command = path.iter().fold(all, |command, name| find(&command, name));
+            assert!(pages.contains(path.last().expect("a verb")), "no page tells of taskgate {name}");
             for option in command.get_arguments().filter_map(|argument| argument.get_long()) {
                 let said = pages.contains(&format!("--{option}`")) || pages.contains(&format!("--{option} "));
                 assert!(said, "no page tells of --{option} of taskgate {name}");

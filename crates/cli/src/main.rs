@@ -2,6 +2,7 @@
 
 mod admin;
 mod args;
+mod calls;
 mod commands;
 mod demo;
 mod display;
@@ -62,7 +63,8 @@ fn run(args: Args) -> Result<(), Failure> {
         | Command::Cancel(_)
         | Command::List(_)
         | Command::Tools(_)
-        | Command::Logs(_)) => commands::client::run(client),
+        | Command::Logs(_)
+        | Command::Resume(_)) => commands::client::run(client),
         Command::Serve(serve) => block_on(async |shutdown| commands::serve::run(serve, shutdown).await),
         Command::Wrap(wrap) => block_on(async |shutdown| commands::wrap::run(wrap, shutdown).await),
     }

@@ -121,6 +121,20 @@ pub struct Of {
     pub server: Server,
 }
 
+/// `taskgate resume`.
+#[derive(Debug, clap::Args)]
+pub struct Resume {
+    /// The server: a URL or a name, unless it is the command after --.
+    #[arg(value_name = "ENDPOINT")]
+    pub endpoint: Option<String>,
+    /// How to follow it.
+    #[command(flatten)]
+    pub look: Look,
+    /// How to reach the server.
+    #[command(flatten)]
+    pub server: Server,
+}
+
 fn task_use(text: &str) -> Result<TaskUse, String> {
     match text {
         "auto" => Ok(TaskUse::Auto),

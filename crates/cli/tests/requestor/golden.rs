@@ -81,14 +81,20 @@ fn calls_that_fail() {
 
 #[test]
 fn a_call_that_asks() {
-    let demo = Served::demo();
-    let ran = demo.run(&["call", &demo.url, "book_table", "guests=4", "--output", "json"]);
-    let lines = ran.lines();
-    assert_eq!(lines.len(), 2, "{ran:?}");
-    assert_eq!((&lines[0]["event"], &lines[0]["key"]), (&json!("asked"), &json!("time")));
-    assert_eq!(lines[0]["params"]["requestedSchema"]["required"], json!(["time"]));
-    let why = "nobody is here to be asked; give the answer with --answer";
-    assert_eq!(lines[1], json!({"event": "needs_input", "key": "time", "why": why, "handle": null}));
+    let served = Served::tasks();
+    let ran = served.run(&["call", &served.url, "book_table", "guests=4", "--output", "json"]);
+    let time = json!({"type": "string", "title": "Time", "enum": ["18:00", "19:30", "21:00"]});
+    let form = json!({"mode": "form", "message": "At what time do you want a table for 4?",
+        "requestedSchema": {"type": "object", "properties": {"time": time}, "required": ["time"]}});
+    let why = "nobody is here to be asked; give the answer with --answer, or later with `taskgate answer`";
+    check(
+        &ran.lines(),
+        &[
+            json!({"event": "accepted", "handle": "HANDLE", "taskId": "ID", "tool": "book_table"}),
+            json!({"event": "asked", "key": "time", "method": "elicitation/create", "params": form}),
+            json!({"event": "needs_input", "key": "time", "why": why, "handle": "HANDLE"}),
+        ],
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod answers;
 mod calls;
+mod crash;
 mod golden;
 mod operator;
 mod served;

@@ -5,7 +5,7 @@ use taskgate_client::{CallRequest, Client};
 
 use super::arguments::{self, Given};
 use super::subject::server_of;
-use super::{answers, connect, options};
+use super::{answers, connect_to_follow, options};
 use crate::args::client::Call;
 use crate::exit_code::{ExitCode, Failure};
 use crate::follow::{Followed, Options, Signals, conclude, follow};
@@ -25,7 +25,7 @@ pub async fn run(args: Call, signals: &mut Signals) -> Result<(), Failure> {
     let all = args.json.as_deref().map(arguments::whole).transpose()?.unwrap_or_default();
     let (file, able) = answers(&args.look)?;
     let target = server_of(named, &args.server)?;
-    let client = connect(&target, args.look.deadline, able).await?;
+    let (client, _remembered) = connect_to_follow(&target, args.look.deadline, able).await?;
     let request = CallRequest {
         ttl: args.ttl,
         idempotency_key: args.idempotency_key,

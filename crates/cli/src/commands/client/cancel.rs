@@ -1,7 +1,5 @@
 //! `taskgate cancel`: a task is ended.
 
-use taskgate_client::Answers;
-
 use super::connect;
 use super::subject::find_one;
 use crate::args::client::One;
@@ -11,7 +9,7 @@ use crate::follow::failure;
 /// Cancels it, and says how it stands then.
 pub async fn run(args: One) -> Result<(), Failure> {
     let subject = find_one(&args.words, &args.server)?;
-    let client = connect(&subject.target, args.deadline, Answers::default()).await?;
+    let client = connect(&subject.target, args.deadline).await?;
     let done = match client.cancel(&subject.handle).await {
         Ok(()) => client.get(&subject.handle).await,
         Err(error) => Err(error),

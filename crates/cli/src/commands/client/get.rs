@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskgate_client::{Answers, TaskState};
+use taskgate_client::TaskState;
 
 use super::connect;
 use super::subject::find_one;
@@ -16,7 +16,7 @@ use crate::say::say;
 /// Asks once.
 pub async fn run(args: One) -> Result<(), Failure> {
     let subject = find_one(&args.words, &args.server)?;
-    let client = connect(&subject.target, args.deadline, Answers::default()).await?;
+    let client = connect(&subject.target, args.deadline).await?;
     let state = client.get(&subject.handle).await;
     client.close().await;
     tell(&state.map_err(|error| failure(&error))?, args.output)

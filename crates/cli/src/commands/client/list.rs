@@ -1,7 +1,5 @@
 //! `taskgate list`: the tasks that a server knows for us.
 
-use taskgate_client::Answers;
-
 use super::connect;
 use super::subject::server_of;
 use crate::args::client::Of;
@@ -14,7 +12,7 @@ use crate::say::say;
 /// Lists them.
 pub async fn run(args: Of) -> Result<(), Failure> {
     let target = server_of(args.endpoint.as_deref(), &args.server)?;
-    let client = connect(&target, args.deadline, Answers::default()).await?;
+    let client = connect(&target, args.deadline).await?;
     let tasks = client.list().await;
     client.close().await;
     let tasks = tasks.map_err(|error| failure(&error))?;

@@ -6,16 +6,18 @@ mod call;
 mod cancel;
 mod get;
 mod list;
+mod resume;
 mod subject;
 mod tools;
 mod watch;
 
 use std::time::Duration;
 
-use taskgate_client::{Answers, Client, ConnectError, TaskUse};
+use taskgate_client::{Answers, Client, ClientBuilder, ConnectError};
 
 use crate::args::Command;
 use crate::args::client::Look;
+use crate::calls::{self, Remembered};
 use crate::endpoint::Target;
 use crate::exit_code::{ExitCode, Failure};
 use crate::follow::{self, Signals};
@@ -37,6 +39,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
             Command::Result(args) => watch::run(args, What::Result, &mut signals).await,
             Command::Logs(args) => watch::run(args, What::Logs, &mut signals).await,
             Command::Answer(args) => answer::run(args, &mut signals).await,
+            Command::Resume(args) => resume::run(args, &mut signals).await,
             Command::Get(args) => or_stop(&mut signals, get::run(args)).await,
             Command::Cancel(args) => or_stop(&mut signals, cancel::run(args)).await,
             Command::List(args) => or_stop(&mut signals, list::run(args)).await,
@@ -60,17 +63,39 @@ async fn or_stop(
     }
 }
 
-/// Connects to a server. A deadline holds for this, too, and for every request by itself.
-async fn connect(target: &Target, deadline: Option<Duration>, answers: Answers) -> Result<Client, Failure> {
+/// How to connect to a server. A deadline holds for that, too, and for every request by itself.
+fn builder(target: &Target, deadline: Option<Duration>, answers: Answers) -> ClientBuilder {
     let builder = Client::builder(target.endpoint.clone())
         .name("taskgate")
         .version(env!("CARGO_PKG_VERSION"))
-        .tasks(TaskUse::Auto)
         .answers(answers);
-    let builder = match deadline {
+    match deadline {
         Some(deadline) => builder.deadline(deadline),
         None => builder,
+    }
+}
+
+/// Connects, for a question or an order.
+async fn connect(target: &Target, deadline: Option<Duration>) -> Result<Client, Failure> {
+    connected(builder(target, deadline, Answers::default())).await
+}
+
+/// Connects, for calls that are followed, of which account is kept for as long as the second value lives.
+async fn connect_to_follow(
+    target: &Target,
+    deadline: Option<Duration>,
+    answers: Answers,
+) -> Result<(Client, Option<Remembered>), Failure> {
+    let builder = builder(target, deadline, answers);
+    let remembered = calls::remember(&target.endpoint.identity());
+    let builder = match &remembered {
+        Some(remembered) => builder.ledger(remembered.ledger.clone()),
+        None => builder,
     };
+    Ok((connected(builder).await?, remembered))
+}
+
+async fn connected(builder: ClientBuilder) -> Result<Client, Failure> {
     builder.connect().await.map_err(|error| unconnected(&error))
 }
 

@@ -1,8 +1,5 @@
 //! `taskgate tools`: what a server can do.
 
-use serde_json::Value;
-use taskgate_client::Answers;
-
 use super::connect;
 use super::subject::server_of;
 use crate::args::client::Of;
@@ -11,11 +8,12 @@ use crate::exit_code::Failure;
 use crate::follow::{failure, print};
 use crate::forms::clean;
 use crate::say::say;
+use serde_json::Value;
 
 /// Lists them.
 pub async fn run(args: Of) -> Result<(), Failure> {
     let target = server_of(args.endpoint.as_deref(), &args.server)?;
-    let client = connect(&target, args.deadline, Answers::default()).await?;
+    let client = connect(&target, args.deadline).await?;
     let tools = client.tools().await;
     client.close().await;
     let tools = tools.map_err(|error| failure(&error))?;

@@ -1,7 +1,7 @@
 //! `taskgate watch`, `taskgate result` and `taskgate logs`: tasks are followed to their ends.
 
 use super::subject::{Subject, find};
-use super::{answers, connect, options};
+use super::{answers, connect_to_follow, options};
 use crate::args::client::Watch;
 use crate::exit_code::Failure;
 use crate::follow::{Followed, Options, Signals, conclude, follow};
@@ -25,11 +25,11 @@ pub async fn run(args: Watch, what: What, signals: &mut Signals) -> Result<(), F
     for Subject { handle, target } in subjects {
         let known = clients.iter().find(|(identity, _)| *identity == target.endpoint.identity());
         let client = match known {
-            Some((_, client)) => client,
+            Some((_, (client, _))) => client,
             None => {
-                let client = connect(&target, args.look.deadline, able).await?;
+                let client = connect_to_follow(&target, args.look.deadline, able).await?;
                 clients.push((target.endpoint.identity(), client));
-                &clients[clients.len() - 1].1
+                &clients[clients.len() - 1].1.0
             }
         };
         let label =
@@ -38,7 +38,7 @@ pub async fn run(args: Watch, what: What, signals: &mut Signals) -> Result<(), F
     }
     let (quiet, only_logs) = (what == What::Result, what == What::Logs);
     let ends = follow(calls, Options { quiet, only_logs, ..options(&args.look, file) }, signals).await?;
-    for (_, client) in &clients {
+    for (_, (client, _)) in &clients {
         client.close().await;
     }
     conclude(&ends, args.look.output, false)
