@@ -44,7 +44,7 @@ pub fn ask(asking: &Asking) -> Result<Option<InputAnswer>, String> {
             }
             InputKind::Other => refuse("asks something that is not known here", asking),
         };
-        match asked.or_else(|why| escaped(why)) {
+        match asked.or_else(escaped) {
             Ok(Some(answer)) => return Ok(Some(answer)),
             // The person wants to go on with it after all.
             Ok(None) => {}
