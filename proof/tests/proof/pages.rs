@@ -228,3 +228,29 @@ fn the_embedded_gateway_is_the_one_on_the_page() {
     assert!(Path::new(folder.path()).join("embed-tasks.db").is_file());
     drop(program);
 }
+
+/// The programs of the page for clients: the page shows lines of them, and the shorter one does what the page says; the other one is
+/// killed in `client_ledger.rs`.
+#[test]
+fn the_client_is_the_one_on_the_page() {
+    let (page, call, ledger) =
+        (page("docs/client-library.md"), page("examples/call/main.rs"), page("examples/ledger/main.rs"));
+    let shown = blocks(&page, "rust", "");
+    assert_eq!(shown.len(), 2);
+    for (block, program) in shown.iter().zip([&call, &ledger]) {
+        for line in block.0.lines() {
+            assert!(program.lines().any(|there| there.trim_start().starts_with(line.trim())), "{line}");
+        }
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(programs::plain_example("embed"));
+    command.arg("127.0.0.1:0").env("TMPDIR", folder.path());
+    let (_server, address) = Program::serve(command);
+    let call = Command::new(programs::plain_example("call"))
+        .args([&format!("http://{address}/mcp"), "sleep", r#"{"ms": 10}"#])
+        .output()
+        .expect("it can be run");
+    let (said, events) = (String::from_utf8_lossy(&call.stdout), String::from_utf8_lossy(&call.stderr));
+    assert!(call.status.success() && !said.trim().is_empty(), "{said}{events}");
+    assert!(events.contains("Accepted(") && events.trim_end().ends_with("Done"), "{events}");
+}

@@ -25,7 +25,7 @@ const IMPORTS: [(&str, &[&str]); 8] = [
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
 const HOMES: [(&str, &[&str]); 25] = [
-    ("rusqlite", &["engine", "proof:dev"]),
+    ("rusqlite", &["engine", "client", "proof:dev"]),
     ("tokio-postgres", &["engine"]),
     ("deadpool-postgres", &["engine"]),
     ("axum", &["gateway", "job:dev"]),
@@ -46,7 +46,7 @@ const HOMES: [(&str, &[&str]); 25] = [
     ("signal-hook", &["detached"]),
     ("tracing-subscriber", &["cli", "gateway:dev"]),
     ("tokio", &["engine", "client", "job", "gateway", "cli"]),
-    ("getrandom", &["engine", "gateway"]),
+    ("getrandom", &["engine", "client", "gateway"]),
     ("jiff", &["wire"]),
     ("jsonschema", &["gateway"]),
     ("chacha20poly1305", &["gateway"]),

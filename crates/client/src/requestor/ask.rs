@@ -1,6 +1,7 @@
 //! Single requests: asked again where that does no harm, within one deadline.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -15,6 +16,9 @@ use super::input::InputAnswer;
 use crate::FailureKind;
 use crate::session::{CallEvent, CallFailure, PendingCall};
 
+/// How long a server may take to take in an answer.
+const TAKEN_WITHIN: Duration = Duration::from_secs(2);
+
 impl Inner {
     /// Within the client's deadline.
     async fn in_time<T>(
@@ -22,7 +26,7 @@ impl Inner {
         handle: Option<&Handle>,
         what: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        let late = |_| CallError::Deadline { handle: handle.cloned(), after: self.deadline };
+        let late = |_| CallError::Deadline { handle: handle.cloned().map(Box::new), after: self.deadline };
         tokio::time::timeout(self.deadline, what).await.map_err(late)?
     }
 
@@ -46,7 +50,7 @@ impl Inner {
             };
             match retries.failed() {
                 Some(wait) => tokio::time::sleep(wait).await,
-                None => return Err(CallError::Unreachable { handle: handle.cloned(), why }),
+                None => return Err(CallError::Unreachable { handle: handle.cloned().map(Box::new), why }),
             }
         }
     }
@@ -162,7 +166,8 @@ async fn answer_live(
             CallEvent::Question(question) if key_of(&question.method, question.params.as_ref()) == key => {
                 let result = answer.into_result(&question.method).map_err(CallError::InputRefused)?;
                 question.reply.answer(result);
-                waiting.abandon();
+                // The answer must not be overtaken by the end of the stream that it belongs to.
+                let _ = tokio::time::timeout(TAKEN_WITHIN, waiting.next()).await;
                 return Ok(());
             }
             CallEvent::Done(Err(failure)) => return Err(refused(failure, Some(handle))),
@@ -193,7 +198,7 @@ fn refused(failure: CallFailure, handle: Option<&Handle>) -> CallError {
             let error = RpcFailure::read(error);
             match handle {
                 Some(handle) if error.code == i64::from(ErrorCode::InvalidParams.number()) => {
-                    CallError::Expired { handle: handle.clone() }
+                    CallError::Expired { handle: Box::new(handle.clone()) }
                 }
                 _ => CallError::Rpc(error),
             }

@@ -71,7 +71,8 @@ impl PendingCall {
         self.feed.next().await
     }
 
-    /// What comes of the call. Questions that nobody has taken with [`PendingCall::next`] are cancelled.
+    /// What comes of the call. With a ledger, it is noted here that the call is over: a result that nobody took is there again in
+    /// the next life of the program. Questions that nobody has taken with [`PendingCall::next`] are cancelled.
     ///
     /// # Errors
     ///
@@ -83,7 +84,7 @@ impl PendingCall {
                 input.cancel();
             }
         }
-        self.feed.outcome().unwrap_or(Err(CallError::Detached))
+        self.feed.take().await.unwrap_or(Err(CallError::Detached))
     }
 
     /// The way back to its task; `None` if it is none, or not yet.

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::value::{RawValue, to_raw_value};
 use taskgate_task::Payload;
 use taskgate_wire::tool::{TaskSupport, ToolFacts};
-use taskgate_wire::{Capabilities, Dialect, ListKind, RawObject, Version, hosted, meta, method};
+use taskgate_wire::{
+    Capabilities, Dialect, ErrorCode, ListKind, RawObject, Version, hosted, meta, method, translate,
+};
 use tokio::sync::Mutex;
 
 use super::builder::{ClientBuilder, Handler, TaskUse};
@@ -248,7 +250,11 @@ impl Connection {
         for _ in 0..PAGES {
             let params = cursor.as_ref().map(|cursor| serde_json::json!({ "cursor": cursor }));
             let params = params.and_then(|params| to_raw_value(&params).ok());
-            let page = self.call(method::TOOLS_LIST, params.as_deref(), false).outcome().await?;
+            let page = match self.call(method::TOOLS_LIST, params.as_deref(), false).outcome().await {
+                // A server without a list has nothing to say of its tools.
+                Err(CallFailure::Rpc(error)) if cursor.is_none() && is_unknown_method(&error) => break,
+                page => page?,
+            };
             let page = RawObject::parse(page.as_str())
                 .map_err(|error| CallFailure::Malformed(format!("tools/list: {error}")))?;
             let listed = page.get(ListKind::Tools.member()).map_or("[]", RawValue::get);
@@ -267,6 +273,10 @@ impl Connection {
         }
         Ok(tools)
     }
+}
+
+fn is_unknown_method(error: &Payload) -> bool {
+    translate::code_of(error) == Some(ErrorCode::MethodNotFound.number().into())
 }
 
 /// Notices that the list of tools has changed, until the connection ends.

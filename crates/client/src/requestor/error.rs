@@ -87,21 +87,21 @@ pub enum CallError {
     #[error("the server does not know the task {:?} of {:?}; it may have expired", .handle.task, .handle.tool)]
     Expired {
         /// The way that leads nowhere.
-        handle: Handle,
+        handle: Box<Handle>,
     },
     /// It took longer than the deadline. A task goes on and can be resumed.
-    #[error("the call took longer than {after:?}{}", goes_on(.handle.as_ref()))]
+    #[error("the call took longer than {after:?}{}", goes_on(.handle.as_deref()))]
     Deadline {
         /// The task, if there is one.
-        handle: Option<Handle>,
+        handle: Option<Box<Handle>>,
         /// The deadline.
         after: Duration,
     },
     /// The server cannot be reached, or not any more. A task may go on and can be resumed.
-    #[error("the server cannot be reached: {why}{}", goes_on(.handle.as_ref()))]
+    #[error("the server cannot be reached: {why}{}", goes_on(.handle.as_deref()))]
     Unreachable {
         /// The task, if there is one.
-        handle: Option<Handle>,
+        handle: Option<Box<Handle>>,
         /// What happened.
         why: String,
     },
@@ -146,7 +146,7 @@ impl CallError {
     /// The task that may still go on.
     pub fn handle(&self) -> Option<&Handle> {
         match self {
-            CallError::Deadline { handle, .. } | CallError::Unreachable { handle, .. } => handle.as_ref(),
+            CallError::Deadline { handle, .. } | CallError::Unreachable { handle, .. } => handle.as_deref(),
             _ => None,
         }
     }

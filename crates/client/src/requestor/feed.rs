@@ -26,12 +26,24 @@ pub(super) enum Order {
     Leave,
 }
 
+/// What has become of the outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// It is not there, or nobody has taken it.
+    No,
+    /// The caller takes it, and waits until that is noted.
+    Asked,
+    /// That is noted.
+    Noted,
+}
+
 /// What the two sides share.
 #[derive(Debug)]
 pub(super) struct Feed {
     contents: Mutex<Contents>,
     news: Notify,
     handle: OnceLock<Handle>,
+    taken: watch::Sender<Taken>,
     pub(super) order: watch::Sender<Order>,
 }
 
@@ -48,6 +60,7 @@ impl Default for Feed {
             contents: Mutex::default(),
             news: Notify::new(),
             handle: OnceLock::new(),
+            taken: watch::Sender::new(Taken::No),
             order: watch::Sender::new(Order::Follow),
         }
     }
@@ -118,8 +131,36 @@ impl Feed {
         }
     }
 
-    /// The outcome, once.
-    pub(super) fn outcome(&self) -> Option<Result<CallResult, CallError>> {
-        self.contents.lock().outcome.take()
+    /// The outcome, once; after it was noted that the caller has it, if that matters. Otherwise it is given out again, in another
+    /// life of the program.
+    pub(super) async fn take(&self) -> Option<Result<CallResult, CallError>> {
+        let outcome = self.contents.lock().outcome.take()?;
+        let is_first = self.taken.send_if_modified(|taken| {
+            let is_first = *taken == Taken::No;
+            if is_first {
+                *taken = Taken::Asked;
+            }
+            is_first
+        });
+        if is_first {
+            // It is this that is waited for, so it is there.
+            let _ = self.taken.subscribe().wait_for(|taken| *taken == Taken::Noted).await;
+        }
+        Some(outcome)
+    }
+
+    /// Waits until the caller takes the outcome; false if it never will.
+    pub(super) async fn is_taken(&self) -> bool {
+        let (mut taken, mut order) = (self.taken.subscribe(), self.order.subscribe());
+        tokio::select! {
+            biased;
+            asked = taken.wait_for(|taken| *taken != Taken::No) => asked.is_ok(),
+            _ = order.wait_for(|order| *order == Order::Leave) => false,
+        }
+    }
+
+    /// Notes that it is noted, or need not be.
+    pub(super) fn noted(&self) {
+        self.taken.send_replace(Taken::Noted);
     }
 }

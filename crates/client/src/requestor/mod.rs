@@ -39,7 +39,8 @@ pub use result::CallResult;
 #[cfg(feature = "ledger")]
 pub use resume::Unseen;
 
-/// Now, in milliseconds since 1970.
+/// Now, in milliseconds since 1970: what handles and the ledger tell people. Nothing is decided by it but what is forgotten.
+#[expect(clippy::disallowed_methods, reason = "the client has no engine, and this is no time of a task")]
 pub(crate) fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

@@ -121,17 +121,40 @@ impl Account {
         Ok(())
     }
 
-    /// Notes the end, if it is one: a task that is only not followed any more goes on.
-    pub(super) async fn ended(&self, outcome: &Result<CallResult, CallError>, handle: Option<&Handle>) {
+    /// The end that is to be noted, if it is one: a task that is only not followed any more goes on.
+    pub(super) fn end(
+        &self,
+        outcome: &Result<CallResult, CallError>,
+        handle: Option<&Handle>,
+    ) -> Option<End> {
         #[cfg(feature = "ledger")]
-        if let Some(Place { ledger, id: Some(id), is_lost }) = &self.place
-            && let Some(word) = word(outcome, handle.is_some() || *is_lost)
-            // It is looked at again in the next life, then.
-            && let Err(error) = ledger.ended(*id, word).await
-        {
-            tracing::warn!(%error, "the end of a call was not noted");
+        if let Some(Place { ledger, id: Some(id), is_lost }) = &self.place {
+            let word = word(outcome, handle.is_some() || *is_lost)?;
+            return Some(End { ledger: ledger.clone(), id: *id, word });
         }
         let _ = (outcome, handle);
+        None
+    }
+}
+
+/// The end of a call, which is not noted yet.
+pub(super) struct End {
+    #[cfg(feature = "ledger")]
+    ledger: Ledger,
+    #[cfg(feature = "ledger")]
+    id: CallId,
+    #[cfg(feature = "ledger")]
+    word: &'static str,
+}
+
+impl End {
+    /// Notes it.
+    pub(super) async fn note(self) {
+        #[cfg(feature = "ledger")]
+        if let Err(error) = self.ledger.ended(self.id, self.word).await {
+            // It is looked at again in the next life, then.
+            tracing::warn!(%error, "the end of a call was not noted");
+        }
     }
 }
 

@@ -350,7 +350,7 @@ impl Following<'_> {
         let error = RpcFailure::read(error);
         let (status, message) = self.last.take().unwrap_or((HostedStatus::Failed, None));
         if status == HostedStatus::Completed && error.code == i64::from(ErrorCode::InvalidParams.number()) {
-            return CallError::Expired { handle: self.handle.clone() };
+            return CallError::Expired { handle: Box::new(self.handle.clone()) };
         }
         CallError::Failed { status, message, error: Some(error) }
     }
@@ -483,7 +483,7 @@ impl Following<'_> {
         let error = RpcFailure::read(error);
         let is = |known: ErrorCode| error.code == i64::from(known.number());
         if is(ErrorCode::InvalidParams) {
-            return Some(Err(CallError::Expired { handle: self.handle.clone() }));
+            return Some(Err(CallError::Expired { handle: Box::new(self.handle.clone()) }));
         }
         if is(ErrorCode::MethodNotFound) {
             return Some(Err(CallError::Unsupported(format!("it cannot be asked for its task: {error}"))));

@@ -72,13 +72,26 @@ async fn run(inner: Arc<Inner>, job: Job, account: Account, feed: Arc<Feed>) {
             outcome = seen_through => Some(outcome),
             _ = left.wait_for(|order| *order == Order::Leave) => None,
             () = sleep_until(deadline) => {
-                Some(Err(CallError::Deadline { handle: feed.handle().cloned(), after }))
+                Some(Err(CallError::Deadline { handle: feed.handle().cloned().map(Box::new), after }))
             }
         }
     };
     let outcome = ended.unwrap_or(Err(CallError::Detached));
-    driver.account.ended(&outcome, feed.handle()).await;
-    feed.finish(outcome);
+    let end = driver.account.end(&outcome, feed.handle());
+    drop(driver);
+    match end {
+        None => {
+            feed.noted();
+            feed.finish(outcome);
+        }
+        Some(end) => {
+            feed.finish(outcome);
+            if feed.is_taken().await {
+                end.note().await;
+                feed.noted();
+            }
+        }
+    }
 }
 
 async fn sleep_until(deadline: Option<Instant>) {
@@ -136,14 +149,14 @@ impl Driver {
             };
             match sent {
                 Sent::Result(raw) => return Ok(raw),
-                Sent::Task(start) => return self.follow(start, &mut retries).await,
+                Sent::Task(start) => return self.follow(*start, &mut retries).await,
                 Sent::Asked(asked) => {
                     round = Some(self.answer_round(asked).await?);
                     retries.reset();
                 }
                 Sent::Corrected => {}
                 Sent::Unknown => lost = None,
-                Sent::NotSent(why) => self.pause(&mut retries, why, None).await?,
+                Sent::Missed(why) => self.pause(&mut retries, why, None).await?,
                 Sent::Lost(why) => {
                     self.account.lost();
                     lost = Some(Lost { why: why.clone(), may_send: true });
@@ -182,7 +195,7 @@ impl Driver {
             if !may_come_back(&error) {
                 return Err(match CallError::from(error) {
                     CallError::Unreachable { why, .. } => {
-                        CallError::Unreachable { handle: handle.cloned(), why }
+                        CallError::Unreachable { handle: handle.cloned().map(Box::new), why }
                     }
                     error => error,
                 });
@@ -199,7 +212,7 @@ impl Driver {
         handle: Option<&Handle>,
     ) -> Result<(), CallError> {
         let Some(wait) = retries.failed() else {
-            return Err(CallError::Unreachable { handle: handle.cloned(), why });
+            return Err(CallError::Unreachable { handle: handle.cloned().map(Box::new), why });
         };
         self.feed.push(Event::Retrying { why, attempt: retries.attempt, wait });
         self.unless_cancelled(handle, tokio::time::sleep(wait)).await

@@ -26,7 +26,6 @@ impl Driver {
             .map_err(|error| CallError::InvalidResponse(error.to_string()))?;
         let requests = object.get("inputRequests").filter(|raw| raw.get() != "null").map(Payload::from_raw);
         let state = object.get("requestState").filter(|raw| raw.get() != "null").map(Payload::from_raw);
-        self.questions.begin_list();
         self.questions.listed(requests.as_ref()).map_err(CallError::InputRefused)?;
         let mut answers = Vec::new();
         if self.questions.listed_open() == 0 {
@@ -40,6 +39,8 @@ impl Driver {
             };
             answers.push((key, answer.map_err(CallError::InputRefused)?));
         }
+        // The keys of this round mean nothing in another one, or in a task.
+        self.questions.begin_list();
         Ok(Round { answers, state })
     }
 

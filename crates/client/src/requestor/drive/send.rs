@@ -30,13 +30,13 @@ pub(super) enum Sent {
     /// It has a result.
     Result(Payload),
     /// The server has made a task of it.
-    Task(Start),
+    Task(Box<Start>),
     /// The server wants answers first.
     Asked(Payload),
     /// It was refused for a reason that is gone now. Nothing has run.
     Corrected,
     /// It has not arrived, for this reason, and may be made again.
-    NotSent(String),
+    Missed(String),
     /// It may have arrived, and its key will tell. This is what happened.
     Lost(String),
     /// Its server has never seen it.
@@ -65,7 +65,7 @@ impl Driver {
         let asks = match self.asks(connection, request).await? {
             Ok(asks) => asks,
             // It was only to be learned how to make it.
-            Err(failure) if is_lost(&failure) => return Ok(Sent::NotSent(failure.to_string())),
+            Err(failure) if is_lost(&failure) => return Ok(Sent::Missed(failure.to_string())),
             Err(failure) => return not_answered(failure, &How::default(), request),
         };
         let key = request.idempotency_key.as_deref().filter(|_| connection.honours_keys && asks);
@@ -209,7 +209,7 @@ impl Driver {
         match connection.dialect.and_then(|dialect| hosted::created(dialect, &raw)) {
             Some(Ok((task, first))) if asks => {
                 let start = self.accepted(connection, request, task, first, token, heard).await?;
-                return Ok(Sent::Task(start));
+                return Ok(Sent::Task(Box::new(start)));
             }
             Some(Ok((task, _))) => {
                 // Whoever did not ask for it will not look for it.
@@ -263,7 +263,7 @@ fn not_answered(failure: CallFailure, how: &How<'_>, request: &CallRequest) -> R
     if is_lost(&failure) {
         return match how {
             // Looking for it again does no harm.
-            How { finds: true, .. } => Ok(Sent::NotSent(why)),
+            How { finds: true, .. } => Ok(Sent::Missed(why)),
             How { key: Some(_), .. } => Ok(Sent::Lost(why)),
             How { key: None, .. } => Err(CallError::Uncertain { why }),
         };
@@ -272,7 +272,7 @@ fn not_answered(failure: CallFailure, how: &How<'_>, request: &CallRequest) -> R
         CallFailure::Rpc(error) => Err(refused(request, error)),
         CallFailure::Params(why) => Err(CallError::Params(why)),
         CallFailure::Request(failure) => match failure.kind {
-            FailureKind::Unreachable | FailureKind::SessionLost => Ok(Sent::NotSent(why)),
+            FailureKind::Unreachable | FailureKind::SessionLost => Ok(Sent::Missed(why)),
             FailureKind::Refused => Err(CallError::Refused(why)),
             FailureKind::Malformed | FailureKind::Interrupted => Err(CallError::InvalidResponse(why)),
         },

@@ -159,8 +159,8 @@ async fn a_task_that_is_let_go_of_goes_on() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         let (called, ()) = tokio::join!(client.resume(handle), server.complete(version));
         assert_eq!(called.expect("a result").text(), "done");
-        let call = request.id.as_str();
-        let is_of_call = |told: &Value| told["requestId"].to_string() == call;
+        let call: Value = serde_json::from_str(request.id.as_str()).expect("JSON");
+        let is_of_call = |told: &Value| told["requestId"] == call;
         assert!(!server.told.iter().any(|(_, told)| is_of_call(told)), "{:?}", server.told);
     }
     let (client, mut server, _script) = open("2025-06-18").await;

@@ -271,6 +271,8 @@ async fn a_call_that_asks_is_made_again_with_the_answers() {
             asked(&mut call).await.answer(json!({ "x": 1 }));
             asked(&mut call).await.decline();
             asked(&mut call).await.answer(json!({ "x": 2 }));
+            // The same key in the task that comes of it is another question.
+            asked(&mut call).await.answer(json!({ "x": 3 }));
             call.result().await
         },
         async {
@@ -294,7 +296,11 @@ async fn a_call_that_asks_is_made_again_with_the_answers() {
             let request = server.expect("tools/call").await;
             assert_eq!(request.params["requestState"], "S2");
             assert!(request.params.get("inputResponses").is_none());
-            server.answer(&request, result("done")).await;
+            server.accept(&request, NEW, 100).await;
+            server.state("input_required", json!({ "inputRequests": { "a": form("A?") } })).await;
+            let update = server.expect("tasks/update").await;
+            server.answer(&update, json!({})).await;
+            server.complete(NEW).await;
         }
     );
     assert_eq!(outcome.expect("a result").text(), "done");

@@ -252,6 +252,34 @@ fn no_secret_is_in_the_file() {
     assert!(files > 0);
 }
 
+/// A result that nobody has taken is there again in the next life.
+#[test]
+fn a_result_that_nobody_took_is_not_lost() {
+    let (_folder, file) = file();
+    for takes in [false, true] {
+        life(async {
+            let (client, mut server, _script) = with(&file, NEW, false).await;
+            let mut call = match client.resume_all().await.expect("a ledger").pop() {
+                Some(call) => call,
+                None => {
+                    let call = client.call("t", json!({}));
+                    server.begin(NEW, 100).await;
+                    call
+                }
+            };
+            let (events, ()) = tokio::join!(events(&mut call), server.complete(NEW));
+            assert!(matches!(events.last(), Some(Event::Done)));
+            if takes {
+                call.result().await.expect("a result");
+            }
+        });
+    }
+    life(async {
+        let (client, _server, _script) = with(&file, NEW, false).await;
+        assert!(client.resume_all().await.expect("a ledger").is_empty());
+    });
+}
+
 /// What ended is noted as what it was, and what only is not followed any more has not ended.
 #[test]
 fn a_task_that_is_let_go_of_has_not_ended() {

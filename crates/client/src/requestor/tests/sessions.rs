@@ -92,6 +92,20 @@ async fn tools_are_listed_in_full() {
     assert_eq!(tools, [json!({ "name": "a", "x": 1 }), json!({ "name": "b" })]);
 }
 
+/// Tools can be called without a list of them.
+#[tokio::test(start_paused = true)]
+async fn a_server_without_a_list_of_tools_can_be_called() {
+    let (client, mut server, _script) = open(OLD).await;
+    let (called, ()) = tokio::join!(client.call("t", json!({})), async {
+        let request = server.expect("tools/list").await;
+        server.fail(&request, -32601, "no").await;
+        let request = server.expect("tools/call").await;
+        assert!(request.params.get("task").is_none());
+        server.answer(&request, result("done")).await;
+    });
+    called.expect("a result");
+}
+
 /// Nothing is asked before it is needed: no lists when the client connects.
 #[tokio::test(start_paused = true)]
 async fn connecting_asks_for_nothing_else() {
