@@ -7,8 +7,6 @@ mod person;
 mod screen;
 mod signals;
 
-use std::time::Instant;
-
 use taskgate_client::{CallError, CallResult, Event, Input, PendingCall};
 use tokio::sync::mpsc;
 
@@ -74,7 +72,7 @@ pub async fn follow(
         told,
     };
     for (place, call) in calls.into_iter().enumerate() {
-        following.screen.add(&call.label, Instant::now());
+        following.screen.add(&call.label);
         following.calls.push(Carried::new(place, call, tell.clone()));
     }
     drop(tell);

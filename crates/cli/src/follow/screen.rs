@@ -1,7 +1,7 @@
 //! What people and programs see while something is followed. People see it on stderr: stdout is for results.
 
 use std::io::{IsTerminal, stderr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
@@ -47,9 +47,9 @@ impl Screen {
     }
 
     /// Makes room for a call.
-    pub fn add(&mut self, label: &str, since: Instant) {
+    pub fn add(&mut self, label: &str) {
         let bar = self.bars.as_ref().map(|bars| {
-            let bar = bars.add(ProgressBar::new_spinner().with_elapsed(since.elapsed()));
+            let bar = bars.add(ProgressBar::new_spinner());
             bar.set_style(spinner());
             bar.set_prefix(clean(label));
             bar.enable_steady_tick(DRAW_EVERY);

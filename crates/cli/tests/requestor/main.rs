@@ -2,6 +2,7 @@
 //! on the other.
 
 mod answers;
+mod asker;
 mod calls;
 mod crash;
 mod golden;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use pty_process::blocking::{Command, Pty, open};
 
+use crate::asker;
 use crate::served::Served;
 
 /// How long something may take to appear.
@@ -24,11 +25,16 @@ struct Person {
 
 impl Person {
     fn starts(served: &Served, words: &[&str]) -> Person {
+        Person::starts_with(served, words, &[])
+    }
+
+    fn starts_with(served: &Served, words: &[&str], variables: &[(&str, &str)]) -> Person {
         let (pty, pts) = open().expect("a terminal");
         pty.resize(pty_process::Size::new(30, 100)).expect("resized");
         let state = served.store().with_file_name("state");
         let command = Command::new(env!("CARGO_BIN_EXE_taskgate")).args(words);
         let command = command.env("XDG_STATE_HOME", state).env("TERM", "xterm").env_remove("NO_COLOR");
+        let command = command.envs(variables.iter().copied());
         let child = command.spawn(pts).expect("it runs");
         let (pty, seen) = (Arc::new(pty), Arc::<(Mutex<String>, Condvar)>::default());
         let (from, shown) = (pty.clone(), seen.clone());
@@ -59,6 +65,11 @@ impl Person {
         }
     }
 
+    /// What is there, from what was waited for last.
+    fn rest(&self) -> String {
+        self.seen.0.lock().expect("the screen")[self.read..].to_owned()
+    }
+
     fn types(&mut self, keys: &str) {
         (&*self.pty).write_all(keys.as_bytes()).expect("typed");
     }
@@ -70,6 +81,12 @@ impl Person {
         let seen = self.seen.0.lock().expect("the screen").clone();
         (status.code().expect("it ended by itself"), seen)
     }
+}
+
+/// The handle that was printed.
+fn handle_in(seen: &str) -> String {
+    let handle = seen[seen.find("tg1_").expect("a handle")..].chars();
+    handle.take_while(|c| c.is_ascii_alphanumeric() || "_-".contains(*c)).collect()
 }
 
 const ENTER: &str = "\r";
@@ -102,6 +119,81 @@ fn a_form_can_be_declined() {
     person.types(ENTER);
     person.sees("No table was booked.");
     assert_eq!(person.ends().0, 0);
+}
+
+#[test]
+fn every_kind_of_field_can_be_filled_in_and_secrets_are_not_shown() {
+    let demo = Served::demo();
+    let words = ["call", "ask", "--", "sh", "-c", asker::SCRIPT];
+    let mut person = Person::starts_with(&demo, &words, &[("FORM", &asker::FORM.replace('\n', ""))]);
+    person.sees("One of each");
+    person.sees("Your name *");
+    person.types("A\r");
+    person.sees("less than 2");
+    person.types("da\r");
+    person.sees("Size *");
+    person.sees("3");
+    person.types(ENTER);
+    person.sees("Token *");
+    person.types("sesame\r");
+    person.sees("Sure");
+    assert!(!person.rest().contains("sesame"));
+    person.sees("(leave it out)");
+    person.types(DOWN);
+    person.types(ENTER);
+    person.sees("Colour");
+    person.sees("Green");
+    person.types(ENTER);
+    person.sees("Extras");
+    person.sees("Basil");
+    person.types(DOWN);
+    person.types(" ");
+    person.types(ENTER);
+    person.sees("Note");
+    person.types(ENTER);
+    person.sees(r#"got {"action":"accept","content":{"name":"Ada","size":3,"token":"sesame","sure":true,"colour":"g","extras":["b"]}}"#);
+    let (code, seen) = person.ends();
+    assert_eq!(code, 0, "{seen}");
+    assert_eq!(seen.matches("sesame").count(), 1, "only the tool tells it: {seen}");
+}
+
+#[test]
+fn a_url_is_shown_before_anything_is_opened() {
+    let demo = Served::demo();
+    let words = ["call", "ask", "--", "sh", "-c", asker::SCRIPT];
+    let mut person = Person::starts_with(&demo, &words, &[("FORM", asker::URL)]);
+    person.sees("Please log in");
+    person.sees("https://login.example/start?x=1");
+    person.sees("login.example");
+    person.sees("open it in the browser");
+    person.types(DOWN);
+    person.types(DOWN);
+    person.types(ENTER);
+    person.sees(r#"got {"action":"decline"}"#);
+    assert_eq!(person.ends().0, 0);
+}
+
+/// Ctrl-C within a form is about the call: left, its question is still there for whoever comes back.
+#[test]
+fn ctrl_c_in_a_form_leaves_its_question_open() {
+    let served = Served::tasks();
+    let mut person = Person::starts(&served, &["call", &served.url, "book_table", "guests=4"]);
+    person.sees("Time *");
+    person.types(CTRL_C);
+    person.sees("Interrupted. What now?");
+    person.sees("cancel the call");
+    person.types(DOWN);
+    person.types(ENTER);
+    person.sees("tg1_");
+    let (code, seen) = person.ends();
+    assert_eq!(code, 18, "{seen}");
+    let handle = handle_in(&seen);
+    let mut person = Person::starts(&served, &["answer", &handle]);
+    person.sees("Time *");
+    person.types(ENTER);
+    assert_eq!(person.ends().0, 0);
+    let result = served.run(&["result", &handle]);
+    assert!(result.out.contains("booked at 18:00"), "{result:?}");
 }
 
 #[test]
@@ -142,10 +234,7 @@ fn ctrl_c_twice_leaves_and_prints_the_handle() {
     person.sees("tg1_");
     let (code, seen) = person.ends();
     assert_eq!(code, 18, "{seen}");
-    let handle: String = seen[seen.find("tg1_").expect("a handle")..]
-        .chars()
-        .take_while(|c| c.is_ascii_alphanumeric() || "_-".contains(*c))
-        .collect();
+    let handle = handle_in(&seen);
     let state = served.run(&["cancel", &handle]);
     assert_eq!(state.code, 0, "{state:?}");
 }

@@ -4,7 +4,7 @@ use taskgate_client::{Handle, InputAnswer, InputKind, TaskState, TaskStatus};
 use taskgate_gateway::Payload;
 
 use super::subject::{Subject, find_one};
-use super::{answers, connect_to_follow, options};
+use super::{answers, connect_to_follow, options, or_stop};
 use crate::args::client::Answer;
 use crate::display::Output;
 use crate::exit_code::{ExitCode, Failure};
@@ -15,8 +15,10 @@ use crate::forms::{AnswerFile, Asking};
 pub async fn run(args: Answer, signals: &mut Signals) -> Result<(), Failure> {
     let Subject { handle, target } = find_one(&args.words, &args.server)?;
     let (mut file, able) = answers(&args.look)?;
-    let (client, _remembered) = connect_to_follow(&target, args.look.deadline, able).await?;
-    let state = client.get(&handle).await.map_err(|error| failure(&error))?;
+    let (client, _remembered) =
+        or_stop(signals, connect_to_follow(&target, args.look.deadline, able)).await?;
+    let state =
+        or_stop(signals, async { client.get(&handle).await.map_err(|error| failure(&error)) }).await?;
     let done = match state.status {
         // Where the questions are in the state, they can be answered one by one; else they come as soon as the task is followed.
         TaskStatus::InputRequired if state.inputs.is_empty() => {

@@ -1,11 +1,13 @@
 //! `taskgate call`: a tool is called and followed to its end, whatever the server makes of it.
 
+use std::time::Instant;
+
 use serde_json::{Map, Value};
 use taskgate_client::{CallRequest, Client};
 
 use super::arguments::{self, Given};
 use super::subject::server_of;
-use super::{answers, connect_to_follow, options};
+use super::{answers, connect_to_follow, options, or_stop};
 use crate::args::client::Call;
 use crate::exit_code::{ExitCode, Failure};
 use crate::follow::{Followed, Options, Signals, conclude, follow};
@@ -25,19 +27,24 @@ pub async fn run(args: Call, signals: &mut Signals) -> Result<(), Failure> {
     let all = args.json.as_deref().map(arguments::whole).transpose()?.unwrap_or_default();
     let (file, able) = answers(&args.look)?;
     let target = server_of(named, &args.server)?;
-    let (client, _remembered) = connect_to_follow(&target, args.look.deadline, able).await?;
+    let begun = Instant::now();
+    let (client, _remembered) =
+        or_stop(signals, connect_to_follow(&target, args.look.deadline, able)).await?;
+    let arguments = or_stop(signals, arguments_of(&client, tool, all, given)).await?;
     let request = CallRequest {
         ttl: args.ttl,
         idempotency_key: args.idempotency_key,
-        deadline: args.look.deadline,
+        // What the connection took is a part of it.
+        deadline: args.look.deadline.map(|deadline| deadline.saturating_sub(begun.elapsed())),
         task: Some(args.tasks),
-        ..CallRequest::new(tool, Value::Object(arguments_of(&client, tool, all, given).await?))
+        ..CallRequest::new(tool, Value::Object(arguments))
     };
     let followed = Followed { label: tool.clone(), named: target.named, call: client.call_with(request) };
     let options = Options { detach: args.detach, ..options(&args.look, file) };
     let ends = follow(vec![followed], options, signals).await?;
+    let concluded = conclude(&ends, args.look.output, args.detach);
     client.close().await;
-    conclude(&ends, args.look.output, args.detach)
+    concluded
 }
 
 /// The tool's schema is only asked for where it decides something.

@@ -52,11 +52,11 @@ pub fn run(command: Command) -> Result<(), Failure> {
     result
 }
 
-/// What follows no call ends at the first signal.
-async fn or_stop(
+/// What follows no call ends at the first signal: there is nothing yet that one could come back to.
+async fn or_stop<T>(
     signals: &mut Signals,
-    work: impl Future<Output = Result<(), Failure>>,
-) -> Result<(), Failure> {
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     tokio::select! {
         done = work => done,
         signal = signals.next() => Err(Failure::new(ExitCode::Detached, format!("stopped by {signal:?}"))),

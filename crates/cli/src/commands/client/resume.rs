@@ -1,7 +1,7 @@
 //! `taskgate resume`: calls that were never seen to their ends are gone on with.
 
 use super::subject::server_of;
-use super::{answers, builder, connected, options};
+use super::{answers, builder, connected, options, or_stop};
 use crate::args::client::Resume;
 use crate::calls;
 use crate::exit_code::Failure;
@@ -13,7 +13,7 @@ pub async fn run(args: Resume, signals: &mut Signals) -> Result<(), Failure> {
     let (file, able) = answers(&args.look)?;
     let remembered = calls::take_over(&target.endpoint.identity())?;
     let builder = builder(&target, args.look.deadline, able).ledger(remembered.ledger.clone());
-    let client = connected(builder).await?;
+    let client = or_stop(signals, connected(builder)).await?;
     let open = client.resume_all().await.map_err(|error| failure(&error))?;
     remembered.share();
     if open.is_empty() {
@@ -24,6 +24,7 @@ pub async fn run(args: Resume, signals: &mut Signals) -> Result<(), Failure> {
         Followed { label, named: target.named.clone(), call }
     });
     let ends = follow(open.collect(), options(&args.look, file), signals).await?;
+    let concluded = conclude(&ends, args.look.output, false);
     client.close().await;
-    conclude(&ends, args.look.output, false)
+    concluded
 }

@@ -1,7 +1,7 @@
 //! `taskgate watch`, `taskgate result` and `taskgate logs`: tasks are followed to their ends.
 
 use super::subject::{Subject, find};
-use super::{answers, connect_to_follow, options};
+use super::{answers, connect_to_follow, options, or_stop};
 use crate::args::client::Watch;
 use crate::exit_code::Failure;
 use crate::follow::{Followed, Options, Signals, conclude, follow};
@@ -27,7 +27,7 @@ pub async fn run(args: Watch, what: What, signals: &mut Signals) -> Result<(), F
         let client = match known {
             Some((_, (client, _))) => client,
             None => {
-                let client = connect_to_follow(&target, args.look.deadline, able).await?;
+                let client = or_stop(signals, connect_to_follow(&target, args.look.deadline, able)).await?;
                 clients.push((target.endpoint.identity(), client));
                 &clients[clients.len() - 1].1.0
             }
@@ -38,8 +38,9 @@ pub async fn run(args: Watch, what: What, signals: &mut Signals) -> Result<(), F
     }
     let (quiet, only_logs) = (what == What::Result, what == What::Logs);
     let ends = follow(calls, Options { quiet, only_logs, ..options(&args.look, file) }, signals).await?;
+    let concluded = conclude(&ends, args.look.output, false);
     for (_, (client, _)) in &clients {
         client.close().await;
     }
-    conclude(&ends, args.look.output, false)
+    concluded
 }
