@@ -25,7 +25,7 @@ const IMPORTS: [(&str, &[&str]); 9] = [
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 21] = [
+const HOMES: [(&str, &[&str]); 25] = [
     ("rusqlite", &["engine", "client", "proof:dev"]),
     ("tokio-postgres", &["engine"]),
     ("deadpool-postgres", &["engine"]),
@@ -37,7 +37,11 @@ const HOMES: [(&str, &[&str]); 21] = [
     ("ring", &["job"]),
     ("httpdate", &["job"]),
     ("clap", &["cli"]),
+    ("clap_complete", &["cli"]),
+    ("clap_mangen", &["cli"]),
+    ("comfy-table", &["cli"]),
     ("indicatif", &["cli"]),
+    ("inquire", &["cli"]),
     ("etcetera", &["cli"]),
     ("nix", &["client", "detached"]),
     ("signal-hook", &["detached"]),
