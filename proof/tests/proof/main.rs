@@ -21,6 +21,7 @@ mod pages;
 mod place;
 mod points;
 mod reload;
+mod requestor;
 mod restart;
 mod resume;
 mod rounds;

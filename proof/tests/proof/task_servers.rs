@@ -40,23 +40,23 @@ struct Server {
     others: &'static [Other],
 }
 
-fn typescript() -> Command {
+pub fn typescript() -> Command {
     peers::node_command(&peers::files().join("servers/ts-tasks-server.mjs"))
 }
 
-fn python() -> Command {
+pub fn python() -> Command {
     peers::python_command("legacy", &peers::files().join("servers/py-tasks-server.py"))
 }
 
-fn fastmcp() -> Command {
+pub fn fastmcp() -> Command {
     peers::python_command("fastmcp", &peers::files().join("servers/fastmcp-server.py"))
 }
 
-fn rmcp() -> Command {
+pub fn rmcp() -> Command {
     peers::rust_command("rmcp-tasks-server")
 }
 
-fn tower() -> Command {
+pub fn tower() -> Command {
     peers::rust_command("tower-tasks-server")
 }
 

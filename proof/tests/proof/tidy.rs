@@ -46,7 +46,7 @@ const HOMES: [(&str, &[&str]); 25] = [
     ("nix", &["client", "detached"]),
     ("signal-hook", &["detached"]),
     ("tracing-subscriber", &["cli", "gateway:dev"]),
-    ("tokio", &["engine", "client", "credentials", "job", "gateway", "cli"]),
+    ("tokio", &["engine", "client", "credentials", "job", "gateway", "cli", "proof:dev"]),
     ("getrandom", &["engine", "client", "gateway"]),
     ("jiff", &["wire"]),
     ("jsonschema", &["gateway"]),
