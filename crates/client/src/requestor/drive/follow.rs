@@ -15,6 +15,7 @@ use super::super::error::{CallError, RpcFailure};
 use super::super::event::{Event, Progress, TaskState};
 use super::super::handle::Handle;
 use super::super::pace::Rhythm;
+use super::ends::{is_missing, with_result, without_result};
 use super::questions::Answered;
 use super::retries::Retries;
 use super::{Driver, cancelled, final_result, is_of_connection, sleep_until};
@@ -65,7 +66,7 @@ struct Following<'a> {
     listening: Option<PendingCall>,
     was_told: bool,
     /// How it stood when it was asked about last.
-    last: Option<(HostedStatus, Option<String>)>,
+    last: Option<HostedTask>,
     /// Whether it is to be cancelled, `tasks/cancel`, if one is under way, and until when the task is believed to be winding
     /// down.
     is_cancelled: bool,
@@ -245,14 +246,14 @@ impl Following<'_> {
             self.rhythm.stop();
         }
         self.tell(&task, Some(answer));
-        self.last = Some((task.status.clone(), task.message.clone()));
+        self.last = Some(task.clone());
         let early = self.early.take();
         match (task.status, self.dialect) {
             (HostedStatus::Cancelled, _) => Some(Err(CallError::Cancelled { message: task.message })),
             (HostedStatus::Completed | HostedStatus::Failed, Dialect::D2025_11_25) => {
                 self.is_over = true;
                 match early {
-                    Some(result) => Some(final_result(result)),
+                    Some(result) => Some(with_result(self.last.as_ref(), result)),
                     None => self.open_result(),
                 }
             }
@@ -323,14 +324,21 @@ impl Following<'_> {
         self.result = None;
         self.driver.questions.stream_ended();
         match outcome {
-            Ok(result) if self.is_over => Some(final_result(result)),
-            Err(CallFailure::Rpc(error)) if self.is_over => Some(Err(self.without_result(error))),
+            Ok(result) if self.is_over => Some(with_result(self.last.as_ref(), result)),
+            Err(CallFailure::Rpc(error)) if self.is_over => {
+                Some(without_result(self.last.as_ref(), error, &self.handle))
+            }
             Err(failure) if is_of_connection(&failure) => self.reconnect(failure.to_string()).await,
             Err(failure) if self.is_over => {
                 // Its result is still there: it is asked for again, after the state.
                 self.is_over = false;
                 self.rhythm = Rhythm::new(self.driver.inner.pace, None);
                 self.lost(failure).await
+            }
+            // The only way for its questions.
+            Err(CallFailure::Rpc(error)) if is_missing(&RpcFailure::read(error.clone())) => {
+                let why = "it has no tasks/result, so its task can neither ask nor answer".to_owned();
+                Some(self.given_up(CallError::Unsupported(why)))
             }
             // The task may have ended, or the server may not wait with its answer as it should: its state says which. An
             // error is not kept, since the task's own is given out again.
@@ -343,16 +351,6 @@ impl Following<'_> {
                 None
             }
         }
-    }
-
-    /// What it means that the result of a task that is over is an error: that of the work, or that there is no result any more.
-    fn without_result(&mut self, error: Payload) -> CallError {
-        let error = RpcFailure::read(error);
-        let (status, message) = self.last.take().unwrap_or((HostedStatus::Failed, None));
-        if status == HostedStatus::Completed && error.code == i64::from(ErrorCode::InvalidParams.number()) {
-            return CallError::Expired { handle: Box::new(self.handle.clone()) };
-        }
-        CallError::Failed { status, message, error: Some(error) }
     }
 
     /// Tells the server that the task is not wanted any more.
@@ -368,7 +366,7 @@ impl Following<'_> {
             Ok(_) => {}
             Err(CallFailure::Rpc(error)) => {
                 let error = RpcFailure::read(error);
-                if error.code == i64::from(ErrorCode::MethodNotFound.number()) {
+                if is_missing(&error) {
                     return Some(Err(CallError::Unsupported("it knows no way to cancel a task".to_owned())));
                 }
                 // It was over before, perhaps: its state says.
@@ -481,11 +479,10 @@ impl Following<'_> {
     async fn failed(&mut self, failure: CallFailure) -> Step {
         let CallFailure::Rpc(error) = failure else { return self.lost(failure).await };
         let error = RpcFailure::read(error);
-        let is = |known: ErrorCode| error.code == i64::from(known.number());
-        if is(ErrorCode::InvalidParams) {
+        if error.code == i64::from(ErrorCode::InvalidParams.number()) {
             return Some(Err(CallError::Expired { handle: Box::new(self.handle.clone()) }));
         }
-        if is(ErrorCode::MethodNotFound) {
+        if is_missing(&error) {
             return Some(Err(CallError::Unsupported(format!("it cannot be asked for its task: {error}"))));
         }
         self.puzzled(&error.to_string())

@@ -1,6 +1,7 @@
 //! Seeing a call through: one task for each call that is under way, which does whatever it takes.
 
 mod account;
+mod ends;
 mod follow;
 mod questions;
 mod retries;

@@ -2,6 +2,7 @@
 
 mod basics;
 mod cancelling;
+mod ends;
 mod input;
 #[cfg(feature = "ledger")]
 mod ledger;
