@@ -16,6 +16,7 @@ mod jobs;
 mod load;
 mod nodes;
 mod official;
+mod official_client;
 mod orphans;
 mod pages;
 mod place;

@@ -190,7 +190,7 @@ fn suite(url: &str, out: &Path, arguments: &[&str]) -> (ExitStatus, String) {
 }
 
 /// The checks of every scenario that left some.
-fn results(out: &Path) -> Vec<(String, Vec<Value>)> {
+pub fn results(out: &Path) -> Vec<(String, Vec<Value>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(out).into_iter().flatten().flatten() {
         let Ok(text) = fs::read_to_string(entry.path().join("checks.json")) else { continue };
