@@ -59,9 +59,9 @@ pub fn example(name: &str) -> PathBuf {
     existing(release().join("examples").join(name))
 }
 
-/// An example of the gateway that need not be fast, built as the tests are: with all of them it is there already.
+/// An example that need not be fast, built as the tests are: with all of them it is there already.
 pub fn plain_example(name: &str) -> PathBuf {
-    cargo_build(&["--workspace", "--example", name]);
+    cargo_build(&["--workspace", "--features", "taskgate-client/ledger", "--example", name]);
     existing(target().join("debug/examples").join(name))
 }
 

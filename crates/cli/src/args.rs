@@ -1,5 +1,7 @@
 //! The command line.
 
+pub mod client;
+pub mod server;
 pub mod tasks;
 
 use std::net::SocketAddr;
@@ -36,12 +38,36 @@ pub enum Command {
     Wrap(Wrap),
     /// Say whether a configuration file is valid, and show every problem at its line.
     Check(Check),
+    /// Call a tool of a server, and follow the call to its result.
+    Call(client::Call),
+    /// Say how a task stands.
+    Get(client::One),
+    /// Follow tasks to their results.
+    Watch(client::Watch),
+    /// Wait for the result of a task and print nothing else.
+    Result(client::Watch),
+    /// Answer what a task asks.
+    Answer(client::Answer),
+    /// Cancel a task.
+    Cancel(client::One),
+    /// List the tasks that a server knows for its caller.
+    List(client::Of),
+    /// List the tools of a server.
+    Tools(client::Of),
+    /// Print what the server logs while a task runs.
+    Logs(client::Watch),
+    /// Go on with the calls to a server that were never seen to their ends.
+    Resume(client::Resume),
     /// Look after a store that no taskgate has open: check it, make its file shorter, back it up, move it.
     #[command(subcommand)]
     Store(Store),
     /// See and move the tasks of a store, whoever owns them: in its file or database, or through the gateway that has it open.
     #[command(subcommand)]
     Tasks(tasks::Tasks),
+    /// Print a script with which a shell completes the words of this command.
+    Completions(Completions),
+    /// Print the manual page, or write the pages of all commands into a directory.
+    Man(Manual),
     /// Run the command of one attempt: started by taskgate itself, for commands that outlive it.
     #[command(hide = true)]
     Supervise(Supervise),
@@ -161,6 +187,21 @@ pub struct Supervise {
     pub dir: PathBuf,
 }
 
+/// `taskgate completions`.
+#[derive(Debug, clap::Args)]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// `taskgate man`.
+#[derive(Debug, clap::Args)]
+pub struct Manual {
+    /// Where to write the pages of all commands, such as share/man/man1. Without it, the page of taskgate goes to stdout.
+    pub directory: Option<PathBuf>,
+}
+
 /// The mode of a single tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolMode {
@@ -232,6 +273,8 @@ mod tests {
         };
         let pages = read("config.md") + &read("operations.md");
         let store = |verb| (vec!["store", verb], read("operations.md"));
+        let tasks = |verb| (vec!["tasks", verb], read("operations.md"));
+        let client = |verb| (vec![verb], read("cli.md"));
         for (path, pages) in [
             (vec!["serve"], pages.clone()),
             (vec!["check"], pages),
@@ -240,11 +283,30 @@ mod tests {
             store("vacuum"),
             store("export"),
             store("import"),
+            tasks("list"),
+            tasks("show"),
+            tasks("cancel"),
+            tasks("fail"),
+            tasks("requeue"),
+            tasks("prune"),
+            client("call"),
+            client("get"),
+            client("watch"),
+            client("result"),
+            client("answer"),
+            client("cancel"),
+            client("list"),
+            client("tools"),
+            client("logs"),
+            client("resume"),
+            client("completions"),
+            client("man"),
         ] {
             let (all, name) = (Args::command(), path.join(" "));
             let find =
                 |command: &clap::Command, name: &str| command.find_subcommand(name).expect("it").clone();
             let command = path.iter().fold(all, |command, name| find(&command, name));
+            assert!(pages.contains(path.last().expect("a verb")), "no page tells of taskgate {name}");
             for option in command.get_arguments().filter_map(|argument| argument.get_long()) {
                 let said = pages.contains(&format!("--{option}`")) || pages.contains(&format!("--{option} "));
                 assert!(said, "no page tells of --{option} of taskgate {name}");

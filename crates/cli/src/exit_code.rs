@@ -17,8 +17,24 @@ pub enum ExitCode {
     AddressUnavailable,
     /// 5: a store was checked, and what was found in it cannot be so.
     Unsound,
-    /// 16: there is no such task.
+    /// 10: the tool was called and says that it failed.
+    ToolError,
+    /// 11: the call or its task failed: the server answered with an error.
+    Failed,
+    /// 12: the call was cancelled.
+    Cancelled,
+    /// 13: the server asks something, and nobody is here to answer it.
+    NeedsInput,
+    /// 14: the deadline is over; a task goes on.
+    Timeout,
+    /// 15: the server cannot be reached.
+    Unreachable,
+    /// 16: there is no such task, or not any more.
     NoTask,
+    /// 17: the call was sent and its answer is lost: the tool may have run or not.
+    Uncertain,
+    /// 18: a signal ended the following of a call; a task goes on.
+    Detached,
     /// 128 and the signal's number: a second signal came while the first one's shutdown was still going on.
     Killed(Signal),
 }
@@ -41,7 +57,15 @@ Exit codes:
   3        the store cannot be opened
   4        the address cannot be listened on
   5        the checked store is damaged
+  10       the tool reports an error
+  11       the call or its task failed
+  12       the call was cancelled
+  13       the server asks something that nobody here can answer
+  14       the deadline is over
+  15       the server cannot be reached
   16       there is no such task
+  17       the tool may have run or not
+  18       no longer followed because of a signal
   130/143  a second SIGINT/SIGTERM cut the shutdown short";
 
 impl ExitCode {
@@ -54,7 +78,15 @@ impl ExitCode {
             ExitCode::StoreUnavailable => 3,
             ExitCode::AddressUnavailable => 4,
             ExitCode::Unsound => 5,
+            ExitCode::ToolError => 10,
+            ExitCode::Failed => 11,
+            ExitCode::Cancelled => 12,
+            ExitCode::NeedsInput => 13,
+            ExitCode::Timeout => 14,
+            ExitCode::Unreachable => 15,
             ExitCode::NoTask => 16,
+            ExitCode::Uncertain => 17,
+            ExitCode::Detached => 18,
             ExitCode::Killed(Signal::Interrupt) => 130,
             ExitCode::Killed(Signal::Terminate) => 143,
         }
@@ -96,7 +128,15 @@ mod tests {
             ExitCode::StoreUnavailable,
             ExitCode::AddressUnavailable,
             ExitCode::Unsound,
+            ExitCode::ToolError,
+            ExitCode::Failed,
+            ExitCode::Cancelled,
+            ExitCode::NeedsInput,
+            ExitCode::Timeout,
+            ExitCode::Unreachable,
             ExitCode::NoTask,
+            ExitCode::Uncertain,
+            ExitCode::Detached,
             ExitCode::Killed(Signal::Interrupt),
             ExitCode::Killed(Signal::Terminate),
         ] {

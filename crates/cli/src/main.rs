@@ -2,10 +2,15 @@
 
 mod admin;
 mod args;
+mod calls;
 mod commands;
 mod demo;
 mod display;
+mod endpoint;
 mod exit_code;
+mod follow;
+mod forms;
+mod handle;
 mod logging;
 mod reload;
 mod say;
@@ -47,7 +52,19 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Supervise(supervise) => commands::supervise::run(&supervise),
         Command::Check(check) => commands::check::run(&check),
         Command::Tasks(tasks) => commands::tasks::run(&tasks),
+        Command::Completions(completions) => commands::completions::run(&completions),
+        Command::Man(man) => commands::man::run(&man),
         Command::Store(store) => commands::store::run(&store),
+        client @ (Command::Call(_)
+        | Command::Get(_)
+        | Command::Watch(_)
+        | Command::Result(_)
+        | Command::Answer(_)
+        | Command::Cancel(_)
+        | Command::List(_)
+        | Command::Tools(_)
+        | Command::Logs(_)
+        | Command::Resume(_)) => commands::client::run(client),
         Command::Serve(serve) => block_on(async |shutdown| commands::serve::run(serve, shutdown).await),
         Command::Wrap(wrap) => block_on(async |shutdown| commands::wrap::run(wrap, shutdown).await),
     }

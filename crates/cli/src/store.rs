@@ -134,7 +134,8 @@ fn sibling(path: &Path, number: usize) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn state_dir() -> Result<PathBuf, Failure> {
+/// Where this program keeps what is nobody else's.
+pub fn state_dir() -> Result<PathBuf, Failure> {
     let no_home = |error| {
         Failure::new(ExitCode::StoreUnavailable, format!("{error}; say with --store where to keep tasks"))
     };
@@ -144,7 +145,7 @@ fn state_dir() -> Result<PathBuf, Failure> {
 }
 
 /// The FNV-1a hash of the words. It names files, so unlike the standard library's it must never change.
-fn fingerprint(words: &[&str]) -> u64 {
+pub fn fingerprint(words: &[&str]) -> u64 {
     // No word can hold a zero byte, so the bytes say where a word ends.
     let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -10,7 +10,7 @@ use taskgate_task::{InvalidPayload, Payload};
 
 use crate::dialect::Dialect;
 use crate::jsonrpc::ErrorCode;
-use crate::meta::TASKS_EXTENSION;
+use crate::meta::{IDEMPOTENCY_KEY, KEY_NOT_FOUND, TASKS_EXTENSION};
 use crate::method;
 use crate::raw::{RawObject, read_object};
 use crate::translate::code_of;
@@ -25,6 +25,10 @@ pub struct HostedTask {
     pub status: HostedStatus,
     /// A line for people.
     pub message: Option<String>,
+    /// When it was made, as it was written.
+    pub created: Option<Payload>,
+    /// How long its server keeps it, from its making; `None` if it does not say, or without limit.
+    pub ttl: Option<Duration>,
     /// When it last changed, as it was written.
     pub updated: Option<Payload>,
     /// How often the server wants to be asked.
@@ -62,23 +66,23 @@ pub struct NoTaskId;
 /// Whether a server with these capabilities hosts tasks for tool calls.
 pub fn hosts(dialect: Dialect, capabilities: &RawValue) -> bool {
     match dialect {
-        Dialect::D2025_11_25 => declares(capabilities, &["tasks", "requests", "tools", "call"]),
-        Dialect::D2026_07_28 => declares(capabilities, &["extensions", TASKS_EXTENSION]),
+        Dialect::D2025_11_25 => has(capabilities, &["tasks", "requests", "tools", "call"]),
+        Dialect::D2026_07_28 => has(capabilities, &["extensions", TASKS_EXTENSION]),
     }
 }
 
 /// Whether a client with these capabilities hosts tasks for requests with this method (2025-11-25).
 pub fn client_hosts(capabilities: &RawValue, name: &str) -> bool {
     match name {
-        method::SAMPLE => declares(capabilities, &["tasks", "requests", "sampling", "createMessage"]),
-        method::ELICIT => declares(capabilities, &["tasks", "requests", "elicitation", "create"]),
+        method::SAMPLE => has(capabilities, &["tasks", "requests", "sampling", "createMessage"]),
+        method::ELICIT => has(capabilities, &["tasks", "requests", "elicitation", "create"]),
         _ => false,
     }
 }
 
 /// Whether a client with these capabilities can be told to cancel a task that it hosts (2025-11-25).
 pub fn client_cancels(capabilities: &RawValue) -> bool {
-    declares(capabilities, &["tasks", "cancel"])
+    has(capabilities, &["tasks", "cancel"])
 }
 
 /// The params of a request of ours, which asks the client to make a task of it that is kept for `ttl` (2025-11-25).
@@ -88,8 +92,8 @@ pub fn as_task(params: Option<&Payload>, ttl: Duration) -> Result<Payload, Inval
     object.to_payload()
 }
 
-/// Whether the capabilities have all the members of this path.
-fn declares(capabilities: &RawValue, path: &[&str]) -> bool {
+/// Whether there is something at this path.
+fn has(capabilities: &RawValue, path: &[&str]) -> bool {
     let mut at = capabilities.to_owned();
     for name in path {
         let next = RawObject::parse(at.get()).ok().and_then(|object| object.get(name).map(ToOwned::to_owned));
@@ -100,6 +104,21 @@ fn declares(capabilities: &RawValue, path: &[&str]) -> bool {
         }
     }
     true
+}
+
+/// Whether a server with these capabilities says that a call sent again under the same idempotency key finds what came of the
+/// first. The key is taskgate's, and so is the word for it.
+pub fn honours_keys(capabilities: &RawValue) -> bool {
+    has(capabilities, &["experimental", IDEMPOTENCY_KEY])
+}
+
+/// Whether an error says that no call with the idempotency key is known: it was never made, or what came of it is gone.
+pub fn is_unknown_key(error: &Payload) -> bool {
+    let reason = || {
+        let error = RawObject::parse(error.as_str()).ok()?;
+        text(RawObject::parse(error.get("data")?.get()).ok()?.get("reason")?)
+    };
+    reason().is_some_and(|reason| reason == KEY_NOT_FOUND)
 }
 
 /// Whether an error says that the call needs a caller who declares tasks (-32021): then nothing has run.
@@ -148,14 +167,16 @@ pub fn created(dialect: Dialect, result: &Payload) -> Option<Result<(String, Hos
 /// What a `tasks/get` was answered with; `None` if that is no object.
 pub fn state(dialect: Dialect, answer: &Payload) -> Option<HostedTask> {
     let task = RawObject::parse(answer.as_str()).ok()?;
-    let interval = match dialect {
-        Dialect::D2025_11_25 => "pollInterval",
-        Dialect::D2026_07_28 => "pollIntervalMs",
+    let (ttl, interval) = match dialect {
+        Dialect::D2025_11_25 => ("ttl", "pollInterval"),
+        Dialect::D2026_07_28 => ("ttlMs", "pollIntervalMs"),
     };
     let kept = |name: &str| task.get(name).filter(|raw| raw.get() != "null").map(Payload::from_raw);
     Some(HostedTask {
         status: status(task.get("status").map_or("", RawValue::get)),
         message: task.get("statusMessage").and_then(text).filter(|message| !message.is_empty()),
+        created: kept("createdAt"),
+        ttl: task.get(ttl).and_then(millis),
         updated: kept("lastUpdatedAt"),
         poll_interval: task.get(interval).and_then(millis),
         input_requests: kept("inputRequests"),

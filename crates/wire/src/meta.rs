@@ -27,6 +27,10 @@ pub const PROGRESS_TOKEN: &str = "progressToken";
 /// The `_meta` key under which a caller of taskgate names a call, so that sending it again makes no second task. It is
 /// ours, not the protocol's.
 pub const IDEMPOTENCY_KEY: &str = "io.taskgate/idempotency-key";
+/// The `_meta` key that says, beside [`IDEMPOTENCY_KEY`], that the call is only to be found and not to be made. It is ours.
+pub const IDEMPOTENCY_FIND: &str = "io.taskgate/idempotency-find";
+/// `data.reason` of the error that says that no call with the key is known.
+pub const KEY_NOT_FOUND: &str = "key_not_found";
 /// The name of the tasks extension (SEP-2663).
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -104,6 +108,9 @@ pub struct Meta<'a> {
     /// What names this call for whoever sends it again.
     #[serde(borrow, default, rename = "io.taskgate/idempotency-key")]
     pub idempotency_key: Option<&'a RawValue>,
+    /// Whether that call is only to be found.
+    #[serde(borrow, default, rename = "io.taskgate/idempotency-find")]
+    pub idempotency_find: Option<&'a RawValue>,
 }
 
 /// The client capabilities that decide something here.

@@ -100,21 +100,51 @@ fn the_page_for_clients_says_what_happens() {
     }
 }
 
-/// The first try in the README: the handle of a slow call, and what is behind it.
+/// The first try in the README: a call that is watched, and one that is left and come back to.
 #[test]
 fn the_first_try_works() {
     let page = page("README.md");
     let (_, after) = page.split_once("call its slow tool from another terminal").expect("the first try");
     let (block, _) = blocks(after, "sh", "text")[0];
-    let folder = tempfile::tempdir().expect("a folder");
-    let block = block.replace("/tmp/", &format!("{}/", folder.path().display()));
     let (_program, address) = serve(&[]);
-    let made = shell(&block, address);
-    let (_, rest) = made.split_once(r#""taskId":""#).unwrap_or_else(|| panic!("no handle: {made}"));
-    let (task, _) = rest.split_once('"').expect("the id ends");
-    let looked = shell(&block.replace("THE-TASK-ID", task), address);
-    let last = looked.lines().last().expect("an answer");
-    assert!(last.contains(task) && last.contains(r#""status":"#), "{looked}");
+    let said = at_a_prompt(&block.replace("target/release/taskgate", "taskgate"), address);
+    assert_eq!(
+        lines(&said),
+        ["tides", "winds"]
+            .map(|topic| { format!("Report on {topic}: 5 pages in 5 seconds, and all is well.") })
+    );
+}
+
+/// Every command on the page for the command line, in one shell, and what it prints on stdout.
+#[test]
+fn the_page_for_the_command_line_says_what_happens() {
+    let page = page("docs/cli.md");
+    let blocks = blocks(&page, "sh", "text");
+    assert!(blocks.len() >= 6, "the page has lost its commands");
+    let end = "the end of a block";
+    let script: String = blocks.iter().map(|(block, _)| format!("{block}echo '{end}'\n")).collect();
+    let (_program, address) = serve(&[]);
+    let said = at_a_prompt(&script, address);
+    for ((block, shown), said) in blocks.iter().zip(said.split(&format!("{end}\n"))) {
+        let shown = shown.expect("each block is followed by what it prints");
+        assert!(is_as_shown(&lines(shown), &lines(said)), "{block}\nprints\n{said}\nand not\n{shown}");
+    }
+}
+
+/// What is printed by commands of ours that are found like any others, for a user who has nothing yet. What they tell people
+/// meanwhile is on stderr.
+fn at_a_prompt(script: &str, address: SocketAddr) -> String {
+    let home = tempfile::tempdir().expect("a folder");
+    let programs = programs::taskgate().parent().expect("a folder").to_owned();
+    let path = std::env::var("PATH").expect("a path");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script.replace(ADDRESS, &address.to_string())]).stdin(std::process::Stdio::null());
+    command.env("PATH", format!("{}:{path}", programs.display())).current_dir(home.path());
+    command.env("HOME", home.path()).env("XDG_STATE_HOME", home.path().join("state"));
+    let output = peers::run(command, wait::DEADLINE * 2);
+    let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {wrong}\n{said}\n{script}", output.status);
+    said.into_owned()
 }
 
 /// The names that the page for servers shows for the example are those that clients see.
@@ -197,4 +227,30 @@ fn the_embedded_gateway_is_the_one_on_the_page() {
     client.until(&task, "completed");
     assert!(Path::new(folder.path()).join("embed-tasks.db").is_file());
     drop(program);
+}
+
+/// The programs of the page for clients: the page shows lines of them, and the shorter one does what the page says; the other one is
+/// killed in `client_ledger.rs`.
+#[test]
+fn the_client_is_the_one_on_the_page() {
+    let (page, call, ledger) =
+        (page("docs/client-library.md"), page("examples/call/main.rs"), page("examples/ledger/main.rs"));
+    let shown = blocks(&page, "rust", "");
+    assert_eq!(shown.len(), 2);
+    for (block, program) in shown.iter().zip([&call, &ledger]) {
+        for line in block.0.lines() {
+            assert!(program.lines().any(|there| there.trim_start().starts_with(line.trim())), "{line}");
+        }
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(programs::plain_example("embed"));
+    command.arg("127.0.0.1:0").env("TMPDIR", folder.path());
+    let (_server, address) = Program::serve(command);
+    let call = Command::new(programs::plain_example("call"))
+        .args([&format!("http://{address}/mcp"), "sleep", r#"{"ms": 10}"#])
+        .output()
+        .expect("it can be run");
+    let (said, events) = (String::from_utf8_lossy(&call.stdout), String::from_utf8_lossy(&call.stderr));
+    assert!(call.status.success() && !said.trim().is_empty(), "{said}{events}");
+    assert!(events.contains("Accepted(") && events.trim_end().ends_with("Done"), "{events}");
 }

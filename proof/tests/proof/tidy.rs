@@ -25,8 +25,8 @@ const IMPORTS: [(&str, &[&str]); 9] = [
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 21] = [
-    ("rusqlite", &["engine", "proof:dev"]),
+const HOMES: [(&str, &[&str]); 25] = [
+    ("rusqlite", &["engine", "client", "proof:dev"]),
     ("tokio-postgres", &["engine"]),
     ("deadpool-postgres", &["engine"]),
     ("axum", &["gateway", "job:dev"]),
@@ -37,13 +37,17 @@ const HOMES: [(&str, &[&str]); 21] = [
     ("ring", &["job"]),
     ("httpdate", &["job"]),
     ("clap", &["cli"]),
+    ("clap_complete", &["cli"]),
+    ("clap_mangen", &["cli"]),
+    ("comfy-table", &["cli"]),
     ("indicatif", &["cli"]),
+    ("inquire", &["cli"]),
     ("etcetera", &["cli"]),
     ("nix", &["client", "detached"]),
     ("signal-hook", &["detached"]),
     ("tracing-subscriber", &["cli", "gateway:dev"]),
     ("tokio", &["engine", "client", "credentials", "job", "gateway", "cli"]),
-    ("getrandom", &["engine", "gateway"]),
+    ("getrandom", &["engine", "client", "gateway"]),
     ("jiff", &["wire"]),
     ("jsonschema", &["gateway"]),
     ("chacha20poly1305", &["gateway"]),

@@ -87,10 +87,25 @@ impl Engine {
     ///
     /// [`EngineError::KeyConflict`] if that call had other arguments.
     pub async fn keyed(&self, owner: &Owner, key: &IdempotencyKey) -> Result<Option<Task>, EngineError> {
+        match self.find_keyed(owner, key).await? {
+            Some((_, false)) => Err(EngineError::KeyConflict),
+            found => Ok(found.map(|(task, _)| task)),
+        }
+    }
+
+    /// The task that an earlier call with this key made, whatever its arguments were, and whether they were the same.
+    ///
+    /// # Errors
+    ///
+    /// Why the store cannot tell.
+    pub async fn find_keyed(
+        &self,
+        owner: &Owner,
+        key: &IdempotencyKey,
+    ) -> Result<Option<(Task, bool)>, EngineError> {
         let Some((id, same)) = self.0.store.keyed(owner, key).await? else { return Ok(None) };
         match self.get(owner, id).await {
-            Ok(task) if same => Ok(Some(task)),
-            Ok(_) => Err(EngineError::KeyConflict),
+            Ok(task) => Ok(Some((task, same))),
             // What has expired has no key any more, whatever it was for.
             Err(EngineError::NotFound) => Ok(None),
             Err(error) => Err(error),

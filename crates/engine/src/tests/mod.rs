@@ -5,6 +5,7 @@ mod checkpoint;
 mod interleavings;
 mod keys;
 mod nodes;
+mod orders;
 mod races;
 
 use std::sync::atomic::Ordering;

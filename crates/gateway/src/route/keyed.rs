@@ -3,6 +3,9 @@
 //! The key is ours, not the protocol's: `io.taskgate/idempotency-key` in a request's `_meta`. It counts for callers who
 //! can hold a task, for their calls of one tool, and for as long as the task exists. Such a call is a task from its
 //! beginning, since only a record that is there before the work begins can be found by whoever comes again.
+//!
+//! With `io.taskgate/idempotency-find: true` beside the key, the call is found or refused, and never made: for whoever cannot,
+//! or does not dare to, make it again.
 
 use std::time::Duration;
 
@@ -10,7 +13,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use taskgate_engine::{EngineError, Launch};
 use taskgate_task::{IdempotencyKey, InvalidPayload, Owner, Payload, Status, Task};
-use taskgate_wire::{RawObject, Reply, RpcError};
+use taskgate_wire::{RawObject, Reply, RpcError, meta};
 
 use super::call_tool::Shape;
 use super::inline::Inline;
@@ -21,6 +24,13 @@ use crate::gateway::{Gateway, Target};
 /// Longer keys are no keys but mistakes.
 const LONGEST: usize = 256;
 
+/// A call that has a name.
+pub(super) struct Keyed {
+    key: IdempotencyKey,
+    /// Whether it is only to be found.
+    finds: bool,
+}
+
 impl Gateway {
     /// The request's idempotency key, if it has one and it counts for a call of this shape.
     pub(super) fn idempotency_key(
@@ -29,14 +39,17 @@ impl Gateway {
         request: &Request<'_>,
         target: &Target,
         shape: &Shape,
-    ) -> Result<Option<IdempotencyKey>, RpcError> {
+    ) -> Result<Option<Keyed>, RpcError> {
+        let finds = request.meta.idempotency_find.is_some_and(|said| said.get() == "true");
         let (Some(raw), false) = (request.meta.idempotency_key, matches!(shape, Shape::Inline)) else {
-            return Ok(None);
+            // It must not be made, and nothing says whether it was.
+            return if finds { Err(RpcError::invalid_params(NEVER_KEYED)) } else { Ok(None) };
         };
         let key = read(raw, caller.owner())?;
         let name = target.tool.as_ref().map_or("", |tool| &tool.name);
         let digest = digest(request.raw).map_err(|error| RpcError::invalid_params(error.to_string()))?;
-        Ok(Some(IdempotencyKey { tool: format!("{}/{name}", target.upstream.name()), key, digest }))
+        let key = IdempotencyKey { tool: format!("{}/{name}", target.upstream.name()), key, digest };
+        Ok(Some(Keyed { key, finds }))
     }
 
     /// Makes the task of this call, or finds the one that an earlier call made.
@@ -46,10 +59,17 @@ impl Gateway {
         caller: &Caller,
         target: &Target,
         shape: Shape,
-        key: IdempotencyKey,
+        Keyed { key, finds }: Keyed,
         launch: impl FnOnce() -> Result<Launch, Answer>,
     ) -> Answer {
-        let found = self.0.engine.keyed(caller.owner(), &key).await.map_err(refusal)?;
+        let found = if finds {
+            // What the arguments were is not asked: whoever only looks for a call may not have them any more.
+            let found = self.0.engine.find_keyed(caller.owner(), &key).await.map_err(refusal)?;
+            let (task, _) = found.ok_or_else(|| unknown_key().to_payload())?;
+            Some(task)
+        } else {
+            self.0.engine.keyed(caller.owner(), &key).await.map_err(refusal)?
+        };
         let (ttl, patience) = match shape {
             Shape::Task(ttl) => (ttl, None),
             Shape::TaskAfter(patience) => (None, Some(patience)),
@@ -100,6 +120,15 @@ impl Gateway {
         }
         answer
     }
+}
+
+/// The error for a call that is to be found where no call can be.
+const NEVER_KEYED: &str =
+    "_meta[\"io.taskgate/idempotency-find\"] needs a key beside it, and a call that can be a task";
+
+fn unknown_key() -> RpcError {
+    RpcError::invalid_params("No call with this idempotency key is known")
+        .with_data(&serde_json::json!({ "reason": meta::KEY_NOT_FOUND }))
 }
 
 fn read(raw: &RawValue, owner: &Owner) -> Result<String, RpcError> {

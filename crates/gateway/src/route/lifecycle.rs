@@ -7,7 +7,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use taskgate_client::session::LaneDescription;
 use taskgate_task::{Owner, Payload};
-use taskgate_wire::meta::{SERVER_INFO, TASKS_EXTENSION};
+use taskgate_wire::meta::{IDEMPOTENCY_KEY, SERVER_INFO, TASKS_EXTENSION};
 use taskgate_wire::{Capabilities, RawObject, RpcError, Version};
 
 use super::{Answer, Caller, Request, capabilities};
@@ -39,6 +39,7 @@ impl Gateway {
                 tasks["list"] = json!({});
             }
             set(&mut offered, "tasks", &tasks);
+            announce_keys(&mut offered, session.owner());
         }
         let mut result = RawObject::default();
         set(&mut result, "protocolVersion", version.as_str());
@@ -59,6 +60,7 @@ impl Gateway {
         // Exactly `{}`: widespread clients take anything else for no support.
         set(&mut extensions, TASKS_EXTENSION, &json!({}));
         set(&mut offered, "extensions", &extensions);
+        announce_keys(&mut offered, caller.owner());
         let mut result = RawObject::default();
         set(&mut result, "resultType", "complete");
         set(&mut result, "supportedVersions", &Version::ALL.map(Version::as_str));
@@ -113,6 +115,21 @@ impl Described {
     /// Whether one of them says `true` for `what` of a feature.
     pub(super) fn offers(&self, feature: &str, what: &str) -> bool {
         self.said.iter().any(|said| said.offers(feature, what))
+    }
+}
+
+/// Says that idempotency keys count, to callers for whom they do. What an upstream says of them is not passed on: they end here.
+fn announce_keys(offered: &mut RawObject<'static>, owner: &Owner) {
+    let theirs = offered.get("experimental").map(ToOwned::to_owned);
+    let theirs = theirs.as_ref().and_then(|raw| RawObject::parse(raw.get()).ok());
+    let had_any = theirs.is_some();
+    let mut experimental = theirs.unwrap_or_default();
+    experimental.remove(IDEMPOTENCY_KEY);
+    if !owner.is_anonymous() {
+        set(&mut experimental, IDEMPOTENCY_KEY, &json!({}));
+    }
+    if had_any || !experimental.is_empty() {
+        set(offered, "experimental", &experimental);
     }
 }
 

@@ -196,9 +196,10 @@ impl Upstream {
         if !is_same {
             self.holder.expect(&self.spec());
             self.needs_tasks.write().clear();
+            let before = self.state();
             self.server_number.send_modify(|number| *number += 1);
             // From now on calls wait for the new one, even if whoever makes it has not begun yet.
-            if let State::Up(session) = self.state() {
+            if let State::Up(session) = before {
                 session.retire();
             }
         }

@@ -163,3 +163,45 @@ async fn keys_are_for_callers_who_are_known() {
     }
     assert_eq!(board.count("plain"), 4);
 }
+
+/// Case 13 and 29: a call is found by its key alone, without its arguments, and nothing runs by looking: not where there is none,
+/// and not where keys do not count.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_found_by_its_key_alone() {
+    let board = Board::new(Era::Both);
+    let server = serve_local(&board).await;
+    let modern = Modern::new(&server);
+    let old = Old::open(&server).await;
+    let find = |key: &str| {
+        let meta = json!({"io.taskgate/idempotency-key": key, "io.taskgate/idempotency-find": true});
+        json!({"name": "patient", "_meta": meta})
+    };
+    let unknown = modern.ask("tools/call", find("k")).await;
+    assert_eq!((unknown.code(), &unknown.error()["data"]["reason"]), (-32602, &json!("key_not_found")));
+    let made =
+        modern.ask("tools/call", keyed("patient", "k", &json!([{"count": "run"}, {"wait": "go"}]))).await;
+    assert_eq!(modern.ask("tools/call", find("k")).await.task(), made.task());
+    let mut as_task = find("k");
+    as_task["task"] = json!({});
+    assert_eq!(old.ask("tools/call", as_task).await.result()["task"]["taskId"], made.task());
+    // A call that cannot be a task is not made by looking for it.
+    let plain = old.ask("tools/call", find("k")).await;
+    assert_eq!(plain.code(), -32602);
+    assert_eq!(plain.error()["data"]["reason"], Value::Null);
+    board.open("go");
+    modern.until(&made.task(), "completed").await;
+    assert_eq!(modern.ask("tools/call", find("k")).await.text(), "done");
+    assert_eq!(board.count("run"), 1);
+    logs::clean();
+}
+
+/// Whoever's keys count is told so, and nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_are_told_whether_keys_count() {
+    let board = Board::new(Era::Both);
+    for (server, counts) in [(serve_local(&board).await, true), (serve(&board).await, false)] {
+        let said = Modern::new(&server).ask("server/discover", json!({})).await;
+        let said = said.result()["capabilities"]["experimental"].clone();
+        assert_eq!(said.get("io.taskgate/idempotency-key").is_some(), counts, "{said}");
+    }
+}

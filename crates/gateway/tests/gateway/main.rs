@@ -42,6 +42,7 @@ mod processes;
 mod recorder;
 mod recorder_hosted;
 mod reloading;
+mod requestor;
 mod resources;
 mod restart;
 mod resume;

@@ -1,5 +1,8 @@
+use std::time::Duration;
+
 use serde_json::value::{RawValue, to_raw_value};
 use taskgate_client::FailureKind;
+use taskgate_client::requestor::{Pace, Rhythm};
 use taskgate_client::session::{CallEvent, CallFailure, Heard, Notifications, PendingCall, Question};
 use taskgate_engine::{Ending, Report};
 use taskgate_task::{InvalidPayload, Payload};
@@ -11,12 +14,14 @@ use super::super::catalog::is_method_not_found;
 use super::super::ending::{failed_with, message_of, progress_line, short};
 use super::ends::{error_of, finished, with_result, without_result, words_of};
 use super::inputs::{Inputs, News};
-use super::pace::Pace;
 use super::voice::Voice;
 use super::{Handle, Line, Mark};
 
 /// How often the wait for a result may end before the task has; after that nothing is concluded from it any more.
 const EARLY_ENDS: u32 = 3;
+
+/// No task is asked about more often, whatever its server says and however much it tells, and none more rarely.
+const PACE: Pace = Pace { floor: Duration::from_millis(50), cap: Duration::from_secs(60), jitter: 0.0 };
 
 /// What is followed, and what is known of it.
 pub struct Start {
@@ -46,7 +51,7 @@ pub async fn follow(start: Start, report: &Report) -> Result<Ending, Forgotten> 
         ));
     };
     let is_new = first.is_some();
-    let mut pace = Pace::new(first.as_ref().and_then(|task| task.poll_interval));
+    let mut pace = Rhythm::new(PACE, first.as_ref().and_then(|task| task.poll_interval));
     if first.as_ref().is_none_or(|task| task.status != HostedStatus::Working) {
         pace.hurry();
     }
@@ -146,7 +151,7 @@ struct Following<'a> {
     handle: &'a Handle,
     dialect: Dialect,
     report: &'a Report,
-    pace: Pace,
+    pace: Rhythm,
     voice: Voice,
     is_renewed: bool,
     /// `tasks/get`, if one is under way.

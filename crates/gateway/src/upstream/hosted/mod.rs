@@ -8,7 +8,6 @@ mod begun;
 mod ends;
 mod follow;
 mod inputs;
-mod pace;
 mod voice;
 
 use std::time::Duration;

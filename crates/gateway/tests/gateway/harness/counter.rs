@@ -118,6 +118,11 @@ impl Counter {
         sessions
     }
 
+    /// How often a task was asked about.
+    pub fn times_asked(&self, method: &str, about: &str) -> usize {
+        self.known.lock().asked.iter().filter(|(_, asked, of)| asked == method && of == about).count()
+    }
+
     /// Waits until this is so.
     pub async fn until(&self, what: &str, is_so: impl Fn(&Counter) -> bool) {
         let mut news = self.news.subscribe();

@@ -1,0 +1,309 @@
+//! What people and programs see while something is followed. People see it on stderr: stdout is for results.
+
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
+use taskgate_client::{CallResult, Input, Progress, TaskState};
+use taskgate_gateway::Payload;
+
+use super::lines::{self, Line, State};
+use crate::display::{Output, Paint, Tone, short};
+use crate::exit_code::Failure;
+use crate::forms::clean;
+use crate::handle::Token;
+use crate::say::say;
+
+/// How often a bar is drawn while nothing happens, so that one sees the time go by.
+const DRAW_EVERY: Duration = Duration::from_millis(200);
+
+/// Where it is shown, and how.
+#[derive(Debug)]
+pub struct Screen {
+    output: Output,
+    quiet: bool,
+    only_logs: bool,
+    bars: Option<MultiProgress>,
+    calls: Vec<Shown>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    label: String,
+    bar: Option<ProgressBar>,
+    status: String,
+    message: String,
+    poll: Option<Duration>,
+    /// What was last said where there are no bars: nothing is said twice.
+    said: String,
+}
+
+impl Screen {
+    /// Bars where stderr is a terminal, lines where it is none.
+    pub fn new(output: Output, quiet: bool, only_logs: bool) -> Screen {
+        let has_bars = output == Output::Text && !quiet && stderr().is_terminal();
+        Screen { output, quiet, only_logs, bars: has_bars.then(MultiProgress::new), calls: Vec::new() }
+    }
+
+    /// Makes room for a call.
+    pub fn add(&mut self, label: &str) {
+        let bar = self.bars.as_ref().map(|bars| {
+            let bar = bars.add(ProgressBar::new_spinner());
+            bar.set_style(spinner());
+            bar.set_prefix(clean(label));
+            bar.enable_steady_tick(DRAW_EVERY);
+            bar
+        });
+        self.calls.push(Shown {
+            label: clean(label),
+            bar,
+            status: "calling".to_owned(),
+            message: String::new(),
+            poll: None,
+            said: String::new(),
+        });
+        self.show(self.calls.len() - 1);
+    }
+
+    /// The call is a task now.
+    pub fn accepted(&mut self, place: usize, token: &Token) -> Result<(), Failure> {
+        if let Output::Json = self.output {
+            let handle = token.write();
+            return self.print(&Line::Accepted {
+                handle,
+                task_id: &token.handle.task,
+                tool: &token.handle.tool,
+            });
+        }
+        self.calls[place].status = "working".to_owned();
+        self.show(place);
+        Ok(())
+    }
+
+    /// How the task stands.
+    pub fn status(&mut self, place: usize, state: &TaskState) -> Result<(), Failure> {
+        if let Output::Json = self.output {
+            return self.print(&Line::Status(State::of(state)));
+        }
+        let call = &mut self.calls[place];
+        call.status = lines::status(&state.status).to_owned();
+        call.message = state.message.clone().unwrap_or_default();
+        call.poll = state.next_poll;
+        self.show(place);
+        Ok(())
+    }
+
+    /// How far it is.
+    pub fn progress(&mut self, place: usize, progress: &Progress) -> Result<(), Failure> {
+        let Progress { progress: done, total, message, .. } = progress;
+        if let Output::Json = self.output {
+            let message = message.as_deref();
+            return self.print(&Line::Progress { progress: *done, total: *total, message });
+        }
+        let call = &mut self.calls[place];
+        if let (Some(bar), Some(done), Some(total)) = (&call.bar, done, total)
+            && *total > 0.0
+        {
+            // Thousandths are fine enough for a bar, and servers count in whatever they like.
+            bar.set_length(1000);
+            bar.set_position((done / total * 1000.0).clamp(0.0, 1000.0) as u64);
+            bar.set_style(with_bar());
+        }
+        if let Some(message) = message {
+            call.message.clone_from(message);
+        } else if let (Some(done), None) = (done, &call.bar) {
+            call.message = total.map_or_else(|| format!("{done}"), |total| format!("{done} of {total}"));
+        }
+        self.show(place);
+        Ok(())
+    }
+
+    /// The server logs something.
+    pub fn log(&mut self, place: usize, params: &Payload) -> Result<(), Failure> {
+        if let Output::Json = self.output {
+            return self.print(&Line::Log { params });
+        }
+        if self.quiet {
+            return Ok(());
+        }
+        let line = log_line(params);
+        if self.only_logs {
+            self.pause();
+            let done = say(format_args!("{line}\n"));
+            self.go_on();
+            return done;
+        }
+        self.note(place, &line);
+        Ok(())
+    }
+
+    /// The server asks something.
+    pub fn asked(&mut self, place: usize, input: &Input) -> Result<(), Failure> {
+        if let Output::Json = self.output {
+            let (key, method, params) = (&input.key, &input.method, input.params.as_ref());
+            return self.print(&Line::Asked { key, method, params });
+        }
+        self.calls[place].status = "input_required".to_owned();
+        self.show(place);
+        Ok(())
+    }
+
+    /// The server has an answer.
+    pub fn answered(&mut self, place: usize, key: &str) -> Result<(), Failure> {
+        if let Output::Json = self.output {
+            return self.print(&Line::Answered { key });
+        }
+        self.calls[place].status = "working".to_owned();
+        self.show(place);
+        Ok(())
+    }
+
+    /// Something is tried again.
+    pub fn retrying(&mut self, place: usize, why: &str, attempt: u32, wait: Duration) -> Result<(), Failure> {
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        if let Output::Json = self.output {
+            return self.print(&Line::Retrying { why, attempt, wait_ms });
+        }
+        self.calls[place].message = format!("{why}; again in {}", short(wait_ms));
+        self.show(place);
+        Ok(())
+    }
+
+    /// It is over.
+    pub fn ended(&mut self, place: usize, how: &str) {
+        let call = &mut self.calls[place];
+        if let Some(bar) = &call.bar {
+            bar.set_style(ended());
+            bar.finish_with_message(clean(how));
+        } else if self.output == Output::Text && self.calls.len() > 1 {
+            self.note(place, how);
+        }
+    }
+
+    /// Makes room for a question.
+    pub fn pause(&self) {
+        if let Some(bars) = &self.bars {
+            bars.set_draw_target(ProgressDrawTarget::hidden());
+            // Hidden, they would leave what was drawn last.
+            eprint!("\r\u{1b}[J");
+        }
+    }
+
+    /// Shows the calls again.
+    pub fn go_on(&self) {
+        if let Some(bars) = &self.bars {
+            bars.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+
+    /// Takes the bars away where only one call was followed: its result says it all.
+    pub fn clear(&self) {
+        if let [Shown { bar: Some(bar), .. }] = &self.calls[..] {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn print(&self, line: &Line<'_>) -> Result<(), Failure> {
+        let is_wanted = !self.quiet && (!self.only_logs || matches!(line, Line::Log { .. }));
+        if is_wanted { lines::print(line) } else { Ok(()) }
+    }
+
+    fn show(&mut self, place: usize) {
+        if self.quiet || self.output == Output::Json {
+            return;
+        }
+        let paint = Paint::stderr();
+        let call = &mut self.calls[place];
+        let message = if call.message.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", clean(&call.message).replace('\n', " "))
+        };
+        if let Some(bar) = &call.bar {
+            let poll = call.poll.map(|poll| u64::try_from(poll.as_millis()).unwrap_or(u64::MAX));
+            let poll = poll
+                .map(|poll| paint.on(Tone::Faint, &format!(" (asked again in {})", short(poll))))
+                .unwrap_or_default();
+            bar.set_message(format!("{}{message}{poll}", paint.status(&call.status)));
+            return;
+        }
+        let line = format!("{}{message}", call.status);
+        if line != call.said && !self.only_logs {
+            eprintln!("taskgate: {}: {line}", call.label);
+            call.said = line;
+        }
+    }
+
+    /// A line above the bars.
+    fn note(&self, place: usize, line: &str) {
+        let text = format!("{}: {}", self.calls[place].label, clean(line));
+        match &self.bars {
+            Some(bars) => {
+                // Where nothing can be drawn, nothing is lost but this.
+                let _ = bars.println(text);
+            }
+            None => eprintln!("taskgate: {text}"),
+        }
+    }
+}
+
+/// A result for people: its texts, or else what there is.
+pub fn result(result: &CallResult) -> String {
+    let text = result.text();
+    if !text.is_empty() {
+        return text;
+    }
+    match &result.structured {
+        Some(structured) => format!("{structured:#}"),
+        None => result.raw.as_str().to_owned(),
+    }
+}
+
+fn log_line(params: &Payload) -> String {
+    let read: Value = serde_json::from_str(params.as_str()).unwrap_or_default();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let level = read.get("level").map(&text).unwrap_or_default();
+    let logger = read.get("logger").map(|name| format!(" {}", text(name))).unwrap_or_default();
+    clean(&format!("{level}{logger}: {}", read.get("data").map(text).unwrap_or_default()))
+}
+
+fn spinner() -> ProgressStyle {
+    style("{spinner} {prefix} {wide_msg} {elapsed}")
+}
+
+fn with_bar() -> ProgressStyle {
+    style("{spinner} {prefix} [{bar:20}] {percent}% {wide_msg} {elapsed}")
+}
+
+fn ended() -> ProgressStyle {
+    style("  {prefix} {wide_msg} {elapsed}")
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // A template of ours is well formed; a test says so.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_template_is_well_formed() {
+        for template in [
+            "{spinner} {prefix} {wide_msg} {elapsed}",
+            "{spinner} {prefix} [{bar:20}] {percent}% {wide_msg} {elapsed}",
+            "  {prefix} {wide_msg} {elapsed}",
+        ] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn a_log_message_is_a_line() {
+        let line = |text: &str| log_line(&Payload::parse(text.to_owned()).expect("JSON"));
+        assert_eq!(line(r#"{"level":"error","logger":"db","data":"gone\u001b[2J"}"#), "error db: gone [2J");
+        assert_eq!(line(r#"{"level":"info","data":{"a":1}}"#), "info: {\"a\":1}");
+    }
+}

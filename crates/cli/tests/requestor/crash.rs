@@ -1,0 +1,50 @@
+//! The command line is killed in the middle of a call, and another one goes on with it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use crate::served::{Served, word};
+
+/// A call that has become a task, in a process of its own.
+fn calling(served: &Served, seconds: &str) -> Child {
+    let words = ["call", &served.url, "slow_report", "topic=tides", seconds, "--output", "json"];
+    let mut child = served.command(&words).stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut first = String::new();
+    BufReader::new(child.stdout.as_mut().expect("stdout")).read_line(&mut first).expect("a line");
+    assert!(first.contains("\"accepted\""), "{first}");
+    child
+}
+
+#[test]
+fn a_call_whose_caller_was_killed_is_gone_on_with() {
+    let served = Served::tasks();
+    let mut caller = calling(&served, "seconds=3");
+    let early = served.run(&["resume", &served.url]);
+    assert!(early.code == 1 && early.err.contains("another taskgate"), "{early:?}");
+    caller.kill().expect("killed");
+    caller.wait().expect("it ends");
+    let resumed = served.run(&["resume", &served.url]);
+    assert!(resumed.code == 0 && resumed.out.contains("Report on tides"), "{resumed:?}");
+    let store = served.store();
+    let made = served.run(&["tasks", "list", "--store", word(&store), "--output", "json"]);
+    assert_eq!(made.lines().len(), 1, "the tool was called once: {made:?}");
+    let again = served.run(&["resume", &served.url]);
+    assert!(again.code == 0 && again.out.is_empty() && again.err.contains("nothing is open"), "{again:?}");
+}
+
+/// What is left on purpose is open as well, until somebody has seen its end.
+#[test]
+fn what_was_left_is_open_until_its_end_was_seen() {
+    let served = Served::tasks();
+    let handle = served.detached(&["slow_report", "topic=tides", "seconds=1"]);
+    assert_eq!(served.run(&["result", &handle]).code, 0);
+    served.detached(&["slow_report", "topic=winds", "seconds=1"]);
+    let resumed = served.run(&["resume", &served.url]);
+    assert!(resumed.out.contains("winds") && !resumed.out.contains("tides"), "{resumed:?}");
+    let state = served.store().with_file_name("state/taskgate/calls");
+    for file in std::fs::read_dir(state).expect("the state directory").flatten() {
+        // Case 37: of arguments there is only a digest.
+        let bytes = std::fs::read(file.path()).expect("read");
+        assert!(!bytes.windows(5).any(|part| part == b"tides"), "{:?}", file.path());
+    }
+}

@@ -1,0 +1,252 @@
+//! The command line at a real terminal: forms, bars and Ctrl-C.
+
+use std::io::{Read, Write};
+use std::process::Child;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use pty_process::blocking::{Command, Pty, open};
+
+use crate::asker;
+use crate::served::Served;
+
+/// How long something may take to appear.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A person at a terminal of 100 columns.
+struct Person {
+    pty: Arc<Pty>,
+    child: Child,
+    seen: Arc<(Mutex<String>, Condvar)>,
+    reader: std::thread::JoinHandle<()>,
+    /// How much of it was looked at.
+    read: usize,
+}
+
+impl Person {
+    fn starts(served: &Served, words: &[&str]) -> Person {
+        Person::starts_with(served, words, &[])
+    }
+
+    fn starts_with(served: &Served, words: &[&str], variables: &[(&str, &str)]) -> Person {
+        let (pty, pts) = open().expect("a terminal");
+        pty.resize(pty_process::Size::new(30, 100)).expect("resized");
+        let state = served.store().with_file_name("state");
+        let command = Command::new(env!("CARGO_BIN_EXE_taskgate")).args(words);
+        let command = command.env("XDG_STATE_HOME", state).env("TERM", "xterm").env_remove("NO_COLOR");
+        let command = command.envs(variables.iter().copied());
+        let child = command.spawn(pts).expect("it runs");
+        let (pty, seen) = (Arc::new(pty), Arc::<(Mutex<String>, Condvar)>::default());
+        let (from, shown) = (pty.clone(), seen.clone());
+        let reader = std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // The end of the other side is an error here.
+            while let Ok(count @ 1..) = (&*from).read(&mut buffer) {
+                let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
+                shown.0.lock().expect("the screen").push_str(&text);
+                shown.1.notify_all();
+            }
+        });
+        Person { pty, child, seen, reader, read: 0 }
+    }
+
+    /// Waits until the text is there, after what was waited for before.
+    fn sees(&mut self, text: &str) {
+        let until = Instant::now() + PATIENCE;
+        let mut seen = self.seen.0.lock().expect("the screen");
+        loop {
+            if let Some(place) = seen[self.read..].find(text) {
+                self.read += place + text.len();
+                return;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "{text:?} does not appear in {:?}", &seen[self.read..]);
+            seen = self.seen.1.wait_timeout(seen, left).expect("the screen").0;
+        }
+    }
+
+    /// What is there, from what was waited for last.
+    fn rest(&self) -> String {
+        self.seen.0.lock().expect("the screen")[self.read..].to_owned()
+    }
+
+    fn types(&mut self, keys: &str) {
+        (&*self.pty).write_all(keys.as_bytes()).expect("typed");
+    }
+
+    /// The code it ends with, and all that was to be seen.
+    fn ends(mut self) -> (i32, String) {
+        let status = self.child.wait().expect("it ends");
+        self.reader.join().expect("all is read");
+        let seen = self.seen.0.lock().expect("the screen").clone();
+        (status.code().expect("it ended by itself"), seen)
+    }
+}
+
+/// The handle that was printed.
+fn handle_in(seen: &str) -> String {
+    let handle = seen[seen.find("tg1_").expect("a handle")..].chars();
+    handle.take_while(|c| c.is_ascii_alphanumeric() || "_-".contains(*c)).collect()
+}
+
+const ENTER: &str = "\r";
+const DOWN: &str = "\u{1b}[B";
+const ESCAPE: &str = "\u{1b}";
+const CTRL_C: &str = "\u{3}";
+
+#[test]
+fn a_form_is_filled_in_and_its_answer_reaches_the_tool() {
+    let demo = Served::demo();
+    let mut person = Person::starts(&demo, &["call", &demo.url, "book_table", "guests=4"]);
+    person.sees("At what time do you want a table for 4?");
+    person.sees("Time *");
+    person.sees("21:00");
+    person.types(DOWN);
+    person.sees("19:30");
+    person.types(ENTER);
+    person.sees("A table for 4 is booked at 19:30.");
+    assert_eq!(person.ends().0, 0);
+}
+
+#[test]
+fn a_form_can_be_declined() {
+    let demo = Served::demo();
+    let mut person = Person::starts(&demo, &["call", &demo.url, "book_table", "guests=2"]);
+    person.sees("Time *");
+    person.types(ESCAPE);
+    person.sees("Leave the form?");
+    person.sees("back to the form");
+    person.types(ENTER);
+    person.sees("No table was booked.");
+    assert_eq!(person.ends().0, 0);
+}
+
+#[test]
+fn every_kind_of_field_can_be_filled_in_and_secrets_are_not_shown() {
+    let demo = Served::demo();
+    let words = ["call", "ask", "--", "sh", "-c", asker::SCRIPT];
+    let mut person = Person::starts_with(&demo, &words, &[("FORM", &asker::FORM.replace('\n', ""))]);
+    person.sees("One of each");
+    person.sees("Your name *");
+    person.types("A\r");
+    person.sees("less than 2");
+    person.types("da\r");
+    person.sees("Size *");
+    person.sees("3");
+    person.types(ENTER);
+    person.sees("Token *");
+    person.types("sesame\r");
+    person.sees("Sure");
+    assert!(!person.rest().contains("sesame"));
+    person.sees("(leave it out)");
+    person.types(DOWN);
+    person.types(ENTER);
+    person.sees("Colour");
+    person.sees("Green");
+    person.types(ENTER);
+    person.sees("Extras");
+    person.sees("Basil");
+    person.types(DOWN);
+    person.types(" ");
+    person.types(ENTER);
+    person.sees("Note");
+    person.types(ENTER);
+    person.sees(r#"got {"action":"accept","content":{"name":"Ada","size":3,"token":"sesame","sure":true,"colour":"g","extras":["b"]}}"#);
+    let (code, seen) = person.ends();
+    assert_eq!(code, 0, "{seen}");
+    assert_eq!(seen.matches("sesame").count(), 1, "only the tool tells it: {seen}");
+}
+
+#[test]
+fn a_url_is_shown_before_anything_is_opened() {
+    let demo = Served::demo();
+    let words = ["call", "ask", "--", "sh", "-c", asker::SCRIPT];
+    let mut person = Person::starts_with(&demo, &words, &[("FORM", asker::URL)]);
+    person.sees("Please log in");
+    person.sees("https://login.example/start?x=1");
+    person.sees("login.example");
+    person.sees("open it in the browser");
+    person.types(DOWN);
+    person.types(DOWN);
+    person.types(ENTER);
+    person.sees(r#"got {"action":"decline"}"#);
+    assert_eq!(person.ends().0, 0);
+}
+
+/// Ctrl-C within a form is about the call: left, its question is still there for whoever comes back.
+#[test]
+fn ctrl_c_in_a_form_leaves_its_question_open() {
+    let served = Served::tasks();
+    let mut person = Person::starts(&served, &["call", &served.url, "book_table", "guests=4"]);
+    person.sees("Time *");
+    person.types(CTRL_C);
+    person.sees("Interrupted. What now?");
+    person.sees("cancel the call");
+    person.types(DOWN);
+    person.types(ENTER);
+    person.sees("tg1_");
+    let (code, seen) = person.ends();
+    assert_eq!(code, 18, "{seen}");
+    let handle = handle_in(&seen);
+    let mut person = Person::starts(&served, &["answer", &handle]);
+    person.sees("Time *");
+    person.types(ENTER);
+    assert_eq!(person.ends().0, 0);
+    let result = served.run(&["result", &handle]);
+    assert!(result.out.contains("booked at 18:00"), "{result:?}");
+}
+
+#[test]
+fn a_bar_shows_how_far_the_work_is_and_goes_when_it_is_done() {
+    let served = Served::tasks();
+    let mut person = Person::starts(&served, &["call", &served.url, "slow_report", "topic=x", "seconds=2"]);
+    person.sees("slow_report");
+    person.sees("working");
+    person.sees("Wrote page 1 of 2");
+    person.sees("Report on x");
+    assert_eq!(person.ends().0, 0);
+}
+
+#[test]
+fn ctrl_c_asks_and_cancels() {
+    let served = Served::tasks();
+    let mut person = Person::starts(&served, &["call", &served.url, "slow_report", "topic=x", "seconds=600"]);
+    person.sees("Wrote page 1 of 600");
+    person.types(CTRL_C);
+    person.sees("Interrupted. What now?");
+    person.sees("cancel the call");
+    person.types(DOWN);
+    person.types(DOWN);
+    person.types(ENTER);
+    let (code, seen) = person.ends();
+    assert_eq!(code, 12, "{seen}");
+}
+
+#[test]
+fn ctrl_c_twice_leaves_and_prints_the_handle() {
+    let served = Served::tasks();
+    let mut person = Person::starts(&served, &["call", &served.url, "slow_report", "topic=x", "seconds=600"]);
+    person.sees("Wrote page 1 of 600");
+    person.types(CTRL_C);
+    person.sees("Interrupted. What now?");
+    person.sees("cancel the call");
+    person.types(CTRL_C);
+    person.sees("tg1_");
+    let (code, seen) = person.ends();
+    assert_eq!(code, 18, "{seen}");
+    let handle = handle_in(&seen);
+    let state = served.run(&["cancel", &handle]);
+    assert_eq!(state.code, 0, "{state:?}");
+}
+
+#[test]
+fn no_colour_is_shown_where_none_is_wanted() {
+    let served = Served::tasks();
+    let handle = served.detached(&["always_fails"]);
+    assert_eq!(served.run(&["result", &handle]).code, 10);
+    let coloured = Person::starts(&served, &["get", &handle]).ends().1;
+    assert!(coloured.contains("\u{1b}[32mcompleted"), "{coloured:?}");
+    // Where there is no terminal, there is none either.
+    let plain = served.run(&["get", &handle]).out;
+    assert!(plain.contains("completed") && !plain.contains('\u{1b}'), "{plain:?}");
+}

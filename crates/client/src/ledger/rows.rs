@@ -1,0 +1,146 @@
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::{Ledger, LedgerError};
+use crate::requestor::Handle;
+
+/// The place of a call in the ledger.
+pub(crate) type CallId = i64;
+
+/// A call that is about to be sent.
+#[derive(Debug, Clone)]
+pub(crate) struct New {
+    pub(crate) endpoint: String,
+    pub(crate) tool: String,
+    pub(crate) digest: [u8; 32],
+    pub(crate) key: Option<String>,
+    pub(crate) keyed: bool,
+    pub(crate) created: u64,
+}
+
+/// A call of another life that has not ended.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) id: CallId,
+    pub(crate) tool: String,
+    pub(crate) digest: Vec<u8>,
+    pub(crate) created: u64,
+    pub(crate) stage: Stage,
+}
+
+/// How far it had come.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// It was sent, or was about to be. With its key, if that went along.
+    Sent(Option<String>),
+    /// It had become this task.
+    Accepted(Handle),
+}
+
+impl Ledger {
+    /// Notes that a call is about to be sent; or sent once more, in another way.
+    pub(crate) async fn sending(&self, known: Option<CallId>, call: New) -> Result<CallId, LedgerError> {
+        self.with(move |db, run| {
+            if let Some(id) = known {
+                db.execute("UPDATE call SET keyed = ?2 WHERE id = ?1", (id, call.keyed))?;
+                return Ok(id);
+            }
+            let New { endpoint, tool, digest, key, keyed, created } = call;
+            db.execute(
+                "INSERT INTO call (run, endpoint, tool, digest, key, keyed, state, created)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'sent', ?7)",
+                (run, endpoint, tool, digest, key, keyed, i64::try_from(created).unwrap_or(i64::MAX)),
+            )?;
+            Ok(db.last_insert_rowid())
+        })
+        .await
+    }
+
+    /// Notes the task that a call has become.
+    pub(crate) async fn accepted(&self, id: CallId, handle: Handle) -> Result<(), LedgerError> {
+        self.with(move |db, _| {
+            db.execute(
+                "UPDATE call SET state = 'accepted', version = ?2, task = ?3 WHERE id = ?1",
+                (id, handle.version, handle.task),
+            )
+            .map(drop)
+        })
+        .await
+    }
+
+    /// The place of a task that is resumed; it gets one, if it has none.
+    pub(crate) async fn resumed(&self, handle: Handle) -> Result<CallId, LedgerError> {
+        self.with(move |db, run| {
+            let known = db
+                .query_row(
+                    "UPDATE call SET run = ?1 WHERE endpoint = ?2 AND task = ?3 AND state <> 'ended' RETURNING id",
+                    (run, &handle.endpoint, &handle.task),
+                    |row| row.get(0),
+                )
+                .optional()?;
+            if let Some(id) = known {
+                return Ok(id);
+            }
+            let Handle { endpoint, version, task, tool, created } = handle;
+            db.execute(
+                "INSERT INTO call (run, endpoint, tool, digest, keyed, state, version, task, created)
+                 VALUES (?1, ?2, ?3, x'', 0, 'accepted', ?4, ?5, ?6)",
+                (run, endpoint, tool, version, task, i64::try_from(created).unwrap_or(i64::MAX)),
+            )?;
+            Ok(db.last_insert_rowid())
+        })
+        .await
+    }
+
+    /// Notes that the server has got the answer to a question.
+    pub(crate) async fn answered(&self, id: CallId, key: String) -> Result<(), LedgerError> {
+        self.with(move |db, _| {
+            db.execute("INSERT OR IGNORE INTO answered (call, key) VALUES (?1, ?2)", (id, key)).map(drop)
+        })
+        .await
+    }
+
+    /// The keys of questions that were answered.
+    pub(crate) async fn answers(&self, id: CallId) -> Result<Vec<String>, LedgerError> {
+        self.with(move |db, _| {
+            let mut keys = db.prepare_cached("SELECT key FROM answered WHERE call = ?1")?;
+            keys.query_map([id], |row| row.get(0))?.collect()
+        })
+        .await
+    }
+
+    /// Notes how a call has ended.
+    pub(crate) async fn ended(&self, id: CallId, outcome: &'static str) -> Result<(), LedgerError> {
+        self.with(move |db, _| {
+            db.execute("UPDATE call SET state = 'ended', outcome = ?2 WHERE id = ?1", (id, outcome)).map(drop)
+        })
+        .await
+    }
+
+    /// The calls of other lives to this server that have not ended. They are this life's from now on.
+    pub(crate) async fn take_over(&self, endpoint: String) -> Result<Vec<Open>, LedgerError> {
+        self.with(move |db, run| take_over(db, run, &endpoint)).await
+    }
+}
+
+fn take_over(db: &Connection, run: &str, endpoint: &str) -> rusqlite::Result<Vec<Open>> {
+    let mut taken = db.prepare_cached(
+        "UPDATE call SET run = ?1 WHERE endpoint = ?2 AND run <> ?1 AND state <> 'ended'
+         RETURNING id, endpoint, tool, digest, key, keyed, version, task, created",
+    )?;
+    let mut open: Vec<Open> = taken.query_map((run, endpoint), read)?.collect::<Result<_, _>>()?;
+    open.sort_by_key(|call| call.id);
+    Ok(open)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Open> {
+    let tool: String = row.get("tool")?;
+    let created = u64::try_from(row.get::<_, i64>("created")?).unwrap_or_default();
+    let stage = match (row.get("version")?, row.get("task")?) {
+        (Some(version), Some(task)) => {
+            let endpoint = row.get("endpoint")?;
+            Stage::Accepted(Handle { endpoint, version, task, tool: tool.clone(), created })
+        }
+        _ => Stage::Sent(row.get::<_, Option<String>>("key")?.filter(|_| row.get("keyed") == Ok(true))),
+    };
+    Ok(Open { id: row.get("id")?, tool, digest: row.get("digest")?, created, stage })
+}

@@ -1,0 +1,17 @@
+use serde::{Deserialize, Serialize};
+
+/// The way back to a task, in this process or another. It is a secret where its server cannot tell its callers apart: whoever
+/// has the id has the task.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Handle {
+    /// [`Endpoint::identity`](super::Endpoint::identity) of the server.
+    pub endpoint: String,
+    /// The protocol version it was made under.
+    pub version: String,
+    /// The server's id for it.
+    pub task: String,
+    /// The tool that was called.
+    pub tool: String,
+    /// When the call was made, in milliseconds since 1970, by the clock of whoever made it.
+    pub created: u64,
+}
