@@ -4,7 +4,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use taskgate_detached::{Cause, Exit, Interruption, Status};
 use taskgate_engine::Ending;
-use taskgate_task::{Outcome, Payload};
+use taskgate_task::Outcome;
 use taskgate_wire::{RawObject, RpcError};
 
 use super::{CommandTool, Output};
@@ -164,6 +164,8 @@ fn end_of(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use taskgate_task::Payload;
+
     use super::*;
 
     fn tool() -> CommandTool {
