@@ -93,27 +93,21 @@ impl Line {
         Line { session, lane, whom: Whom::of(request), options }
     }
 
-    /// The same for the task of this handle: on the lane it was made on, if the server still has it. Where the task is not known
-    /// in this session, in the one it was made in, if that is there and knows it.
+    /// The same for the task of this handle: on the lane it was made on, if the server still has it, and in the session it was
+    /// made in, if the server still knows it there. Otherwise the task may be anybody's who may ask for it.
     pub async fn back_to(handle: &Handle, session: Session, request: &Request) -> Line {
         let stateless = Version::from_wire(&handle.era).is_some_and(Version::is_stateless);
         let line = Line::new(session, request, stateless);
         let Some(name) = &handle.session else { return line };
-        if line.session_name().is_none_or(|own| own == *name) || line.knows(handle).await != Some(false) {
+        if line.session_name().as_ref() == Some(name) || matches!(line.lane, Lane::Modern(_)) {
             return line;
         }
         let Some(session) = line.session.resumed(name) else { return line };
         let before = Line { session, ..line.clone() };
-        if before.knows(handle).await == Some(true) { before } else { line }
-    }
-
-    /// Whether the server knows the task of this handle here; `None` if it does not say.
-    async fn knows(&self, handle: &Handle) -> Option<bool> {
-        let asked = self.about(method::TASKS_GET, &handle.id).outcome();
-        match tokio::time::timeout(FINDING, asked).await.ok()? {
-            Ok(_) => Some(true),
-            Err(CallFailure::Rpc(error)) if is(&error, ErrorCode::InvalidParams) => Some(false),
-            Err(_) => None,
+        let known = before.about(method::TASKS_GET, &handle.id).outcome();
+        match tokio::time::timeout(FINDING, known).await {
+            Ok(Ok(_)) => before,
+            Ok(Err(_)) | Err(_) => line,
         }
     }
 
@@ -187,7 +181,7 @@ pub fn params_for(
     object.to_payload().map(Some)
 }
 
-/// How long a server may take to say whether it knows a task.
+/// How long the session of an earlier time may take to answer.
 const FINDING: Duration = Duration::from_secs(10);
 /// How long a task may take to be cancelled, its server's start included.
 const STOPPING: Duration = Duration::from_secs(10);
@@ -201,19 +195,16 @@ pub async fn stop(line: &Line, handle: &Handle) -> Result<(), NotStopped> {
         Err(_) => return Err(NotStopped(format!("the server did not answer within {STOPPING:?}"))),
     };
     if let CallFailure::Rpc(error) = &failure {
-        let knows_no_way = is(error, ErrorCode::MethodNotFound);
-        if knows_no_way {
+        let code = translate::code_of(error);
+        let is = |known: ErrorCode| code == Some(known.number().into());
+        if is(ErrorCode::MethodNotFound) {
             tracing::warn!("a server that hosts tasks knows no way to cancel one");
         }
-        if knows_no_way || is(error, ErrorCode::InvalidParams) {
+        if is(ErrorCode::InvalidParams) || is(ErrorCode::MethodNotFound) {
             return Ok(());
         }
     }
     Err(NotStopped(failure.to_string()))
-}
-
-fn is(error: &Payload, known: ErrorCode) -> bool {
-    translate::code_of(error) == Some(known.number().into())
 }
 
 /// The same from anywhere, with the server as soon as it is there.
