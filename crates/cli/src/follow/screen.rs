@@ -13,7 +13,6 @@ use crate::display::{Output, Paint, Tone, short};
 use crate::exit_code::Failure;
 use crate::forms::clean;
 use crate::handle::Token;
-use crate::say::say;
 
 /// How often a bar is drawn while nothing happens, so that one sees the time go by.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
@@ -23,7 +22,6 @@ const DRAW_EVERY: Duration = Duration::from_millis(200);
 pub struct Screen {
     output: Output,
     quiet: bool,
-    only_logs: bool,
     bars: Option<MultiProgress>,
     calls: Vec<Shown>,
 }
@@ -41,9 +39,9 @@ struct Shown {
 
 impl Screen {
     /// Bars where stderr is a terminal, lines where it is none.
-    pub fn new(output: Output, quiet: bool, only_logs: bool) -> Screen {
+    pub fn new(output: Output, quiet: bool) -> Screen {
         let has_bars = output == Output::Text && !quiet && stderr().is_terminal();
-        Screen { output, quiet, only_logs, bars: has_bars.then(MultiProgress::new), calls: Vec::new() }
+        Screen { output, quiet, bars: has_bars.then(MultiProgress::new), calls: Vec::new() }
     }
 
     /// Makes room for a call.
@@ -128,12 +126,6 @@ impl Screen {
             return Ok(());
         }
         let line = log_line(params);
-        if self.only_logs {
-            self.pause();
-            let done = say(format_args!("{line}\n"));
-            self.go_on();
-            return done;
-        }
         self.note(place, &line);
         Ok(())
     }
@@ -205,8 +197,7 @@ impl Screen {
     }
 
     fn print(&self, line: &Line<'_>) -> Result<(), Failure> {
-        let is_wanted = !self.quiet && (!self.only_logs || matches!(line, Line::Log { .. }));
-        if is_wanted { lines::print(line) } else { Ok(()) }
+        if self.quiet { Ok(()) } else { lines::print(line) }
     }
 
     fn show(&mut self, place: usize) {
@@ -229,7 +220,7 @@ impl Screen {
             return;
         }
         let line = format!("{}{message}", call.status);
-        if line != call.said && !self.only_logs {
+        if line != call.said {
             eprintln!("taskgate: {}: {line}", call.label);
             call.said = line;
         }
