@@ -80,8 +80,8 @@ impl Remembered {
         let _ = self.lock.unlock().and_then(|()| self.lock.lock_shared());
     }
 
-    /// Everything that was made or taken over has come to its end.
-    pub fn is_done(self) {
+    /// Takes the marks away: everything that was made or taken over has come to its end.
+    pub fn forget(self) {
         for mark in &self.marks {
             // One that stays costs a look at a server where nothing is open.
             let _ = fs::remove_file(mark);

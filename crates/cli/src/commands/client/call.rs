@@ -46,7 +46,7 @@ pub async fn run(args: Call, signals: &mut Signals) -> Result<(), Failure> {
     if let Some(remembered) = remembered
         && are_over(&ends)
     {
-        remembered.is_done();
+        remembered.forget();
     }
     concluded
 }

@@ -53,7 +53,7 @@ pub async fn run(args: Resume, signals: &mut Signals) -> Result<(), Failure> {
     for (client, remembered) in clients {
         client.close().await;
         if are_over(&ends) {
-            remembered.is_done();
+            remembered.forget();
         }
     }
     concluded.and(missed)

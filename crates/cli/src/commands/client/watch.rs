@@ -32,7 +32,7 @@ pub async fn run(args: Watch, quiet: bool, signals: &mut Signals) -> Result<(), 
         if let Some(remembered) = remembered
             && are_over(&ends)
         {
-            remembered.is_done();
+            remembered.forget();
         }
     }
     concluded
