@@ -24,6 +24,7 @@ pub use session::{
     CallEvent, CallFailure, CallOptions, Heard, Lane, LaneDescription, Lanes, Notifications, OpenError,
     OpenOptions, Question, QuestionReply, ServerDescription, Session,
 };
+pub use taskgate_wire::Version;
 pub use transport::http::{FailureKind, HttpServer, RequestFailure};
 pub use transport::stdio::{ProcessControl, StdioCommand};
 pub use transport::{CloseCause, CloseReason, Inbound, Link};

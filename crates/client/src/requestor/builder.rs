@@ -2,6 +2,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use taskgate_wire::Version;
+
 use super::client::Client;
 use super::endpoint::Endpoint;
 use super::error::ConnectError;
@@ -42,6 +44,7 @@ pub struct ClientBuilder {
     pub(super) pace: Pace,
     pub(super) deadline: Duration,
     pub(super) patience: Duration,
+    pub(super) prefer: Version,
     pub(super) tasks: TaskUse,
     #[cfg(feature = "ledger")]
     pub(super) ledger: Option<Ledger>,
@@ -64,6 +67,7 @@ impl ClientBuilder {
             pace: Pace::default(),
             deadline: DEADLINE,
             patience: PATIENCE,
+            prefer: Version::V2026_07_28,
             tasks: TaskUse::default(),
             #[cfg(feature = "ledger")]
             ledger: None,
@@ -116,6 +120,12 @@ impl ClientBuilder {
     /// said.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// Which protocol version to ask for first; the newest, if not said. What is spoken the server decides.
+    pub fn prefer(mut self, version: Version) -> Self {
+        self.prefer = version;
         self
     }
 

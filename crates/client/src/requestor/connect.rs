@@ -78,6 +78,7 @@ impl Inner {
             if builder.handler.is_some() { super::Answers::ELICITATION } else { super::Answers::default() };
         let mut capabilities = builder.answers.unwrap_or(asked).capabilities();
         let mut options = OpenOptions::new(&builder.name, &builder.version);
+        options.prefer = builder.prefer;
         options.capabilities = Payload::from_value(&capabilities).map_err(impossible)?;
         let able = Capabilities::parse(options.capabilities.as_raw()).unwrap_or_default();
         capabilities["extensions"] = serde_json::json!({ meta::TASKS_EXTENSION: {} });
@@ -137,7 +138,7 @@ impl Inner {
         }
         slot.connection = None;
         let mut options = OpenOptions { prefer, ..self.options.clone() };
-        if slot.hates_probe {
+        if slot.hates_probe && options.prefer.is_stateless() {
             options.prefer = Version::NEWEST_WITH_SESSION;
         }
         let session = match self.open(options.clone()).await {

@@ -36,6 +36,7 @@ mod polling;
 mod processes;
 mod recorder;
 mod reloading;
+mod requestor;
 mod resources;
 mod restart;
 mod resume;

@@ -24,6 +24,9 @@ use crate::session::{CallEvent, CallFailure, Notifications, PendingCall};
 
 /// How long a server of 2026-07-28 may take to say what became of a call that it was told is cancelled: it need not say.
 const SAID_SOON: Duration = Duration::from_secs(2);
+/// How long a call over HTTP that is cancelled may still turn out to be a task: letting go of its stream cancels only what is
+/// none, and a handle that is on its way would be lost with it.
+const ON_ITS_WAY: Duration = Duration::from_millis(500);
 
 /// What became of the call when it was made once.
 pub(super) enum Sent {
@@ -127,7 +130,10 @@ impl Driver {
         if let Some(round) = how.round {
             self.round_sent(round);
         }
-        let mut sending = Sending { call: Some(call), connection: connection.clone(), is_owed: how.asks };
+        let is_http = matches!(self.inner.endpoint, Endpoint::Url(_));
+        let connection_of_call = connection.clone();
+        let mut sending =
+            Sending { call: Some(call), connection: connection_of_call, is_owed: how.asks, is_http };
         let answer = loop {
             tokio::select! {
                 biased;
@@ -142,8 +148,7 @@ impl Driver {
                 // Questions of a call have a stream of their own to be answered by.
                 _ = self.questions.next() => {}
                 () = cancelled(&mut self.orders) => {
-                    let is_http = matches!(self.inner.endpoint, Endpoint::Url(_));
-                    return sending.cancel(is_http).await.map(|raw| Ok(Sent::Result(raw)));
+                    return sending.cancel().await.map(|raw| Ok(Sent::Result(raw)));
                 }
             }
         };
@@ -298,6 +303,8 @@ struct Sending {
     call: Option<PendingCall>,
     connection: Arc<Connection>,
     is_owed: bool,
+    /// Whether its stream is its own, and letting go of it cancels it (2026-07-28).
+    is_http: bool,
 }
 
 impl Sending {
@@ -313,14 +320,14 @@ impl Sending {
     }
 
     /// Cancels the call in the way of its era, and the task it may turn out to be. A result that comes all the same is one.
-    async fn cancel(mut self, is_http: bool) -> Result<Payload, CallError> {
+    async fn cancel(mut self) -> Result<Payload, CallError> {
         let cancelled = Err(CallError::Cancelled { message: None });
         let Some(call) = self.call.take() else { return cancelled };
         if !self.is_owed {
             call.cancel("The caller does not want it any more");
             return cancelled;
         }
-        take_back(call, self.connection.clone(), is_http).await.map_or(cancelled, Ok)
+        take_back(call, self.connection.clone(), self.is_http).await.map_or(cancelled, Ok)
     }
 }
 
@@ -329,7 +336,7 @@ impl Drop for Sending {
         if let (Some(call), true) = (self.call.take(), self.is_owed)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.spawn(take_back(call, self.connection.clone(), false));
+            runtime.spawn(take_back(call, self.connection.clone(), self.is_http));
         }
     }
 }
@@ -337,15 +344,15 @@ impl Drop for Sending {
 /// Tells the server, and cancels the task that the call may turn out to be. Gives its result, should it have one already.
 async fn take_back(mut call: PendingCall, connection: Arc<Connection>, is_http: bool) -> Option<Payload> {
     let dialect = connection.dialect?;
-    if dialect == Dialect::D2026_07_28 {
-        if is_http {
-            // Letting go of its stream is the word for it, and nothing arrives by that afterwards.
-            call.cancel("The caller does not want it any more");
-            return None;
+    let limit = match dialect {
+        Dialect::D2025_11_25 => SAID_WITHIN,
+        Dialect::D2026_07_28 if is_http => ON_ITS_WAY,
+        Dialect::D2026_07_28 => {
+            let params = Payload::from_value(&serde_json::json!({ "requestId": call.id() })).ok();
+            connection.session.notify(method::CANCELLED, params);
+            SAID_SOON
         }
-        let params = Payload::from_value(&serde_json::json!({ "requestId": call.id() })).ok();
-        connection.session.notify(method::CANCELLED, params);
-    }
+    };
     let answered = async {
         loop {
             if let CallEvent::Done(outcome) = call.next().await {
@@ -353,7 +360,6 @@ async fn take_back(mut call: PendingCall, connection: Arc<Connection>, is_http: 
             }
         }
     };
-    let limit = if dialect == Dialect::D2026_07_28 { SAID_SOON } else { SAID_WITHIN };
     match tokio::time::timeout(limit, answered).await {
         Ok(Some(result)) => match hosted::created(dialect, &result) {
             Some(Ok((task, _))) => {
@@ -366,11 +372,13 @@ async fn take_back(mut call: PendingCall, connection: Arc<Connection>, is_http: 
         },
         Ok(None) => None,
         Err(_) => {
-            if dialect == Dialect::D2026_07_28 {
+            if dialect == Dialect::D2026_07_28 && !is_http {
                 // It was told already.
                 call.abandon();
+            } else {
+                // What has not become a task in all this time is a plain call.
+                call.cancel("The caller does not want it any more");
             }
-            // A call that asked for a task and got none in all this time is a plain one: dropping it cancels it.
             None
         }
     }

@@ -1,4 +1,7 @@
+use std::time::Duration;
+
 use taskgate_client::FailureKind;
+use taskgate_client::requestor::{Pace, Rhythm};
 use taskgate_client::session::{CallEvent, CallFailure, Heard, Notifications, PendingCall, Question};
 use taskgate_engine::{Ending, Report};
 use taskgate_task::{Outcome, Payload};
@@ -8,12 +11,14 @@ use taskgate_wire::{Dialect, ErrorCode, Id, meta, method, translate};
 use super::super::asking::{Asking, Due};
 use super::super::ending::{ended, failed, failed_with, message_of, progress_line, short};
 use super::inputs::{Inputs, News};
-use super::pace::Pace;
 use super::voice::Voice;
 use super::{Handle, Line, Mark};
 
 /// How often the wait for a result may end before the task has; after that nothing is concluded from it any more.
 const EARLY_ENDS: u32 = 3;
+
+/// No task is asked about more often, whatever its server says and however much it tells, and none more rarely.
+const PACE: Pace = Pace { floor: Duration::from_millis(50), cap: Duration::from_secs(60), jitter: 0.0 };
 
 /// What is followed, and what is known of it.
 pub struct Start {
@@ -43,7 +48,7 @@ pub async fn follow(start: Start, report: &Report) -> Result<Ending, Forgotten> 
         ));
     };
     let is_new = first.is_some();
-    let mut pace = Pace::new(first.as_ref().and_then(|task| task.poll_interval));
+    let mut pace = Rhythm::new(PACE, first.as_ref().and_then(|task| task.poll_interval));
     if first.as_ref().is_none_or(|task| task.status != HostedStatus::Working) {
         pace.hurry();
     }
@@ -136,7 +141,7 @@ struct Following<'a> {
     handle: &'a Handle,
     dialect: Dialect,
     report: &'a Report,
-    pace: Pace,
+    pace: Rhythm,
     voice: Voice,
     is_renewed: bool,
     /// `tasks/get`, if one is under way.

@@ -7,7 +7,6 @@ mod asks;
 mod begun;
 mod follow;
 mod inputs;
-mod pace;
 mod voice;
 
 use std::time::Duration;
