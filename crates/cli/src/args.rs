@@ -54,9 +54,7 @@ pub enum Command {
     List(client::Of),
     /// List the tools of a server.
     Tools(client::Of),
-    /// Print what the server logs while a task runs.
-    Logs(client::Watch),
-    /// Go on with the calls to a server that were never seen to their ends.
+    /// Go on with the calls that were never seen to their ends.
     Resume(client::Resume),
     /// Look after a store that no taskgate has open: check it, make its file shorter, back it up, move it.
     #[command(subcommand)]
@@ -297,7 +295,6 @@ mod tests {
             client("cancel"),
             client("list"),
             client("tools"),
-            client("logs"),
             client("resume"),
             client("completions"),
             client("man"),

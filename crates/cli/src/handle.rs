@@ -27,21 +27,13 @@ struct Written(String, Option<String>, String, String, String, u64);
 impl Token {
     /// The handle of a task at a server that was named so.
     pub fn new(handle: Handle, named: &Named) -> Token {
-        let named = match named {
-            // What is not in the identity of a server may be a secret.
-            Named::Url(_) if handle.endpoint.contains('#') => Named::Command,
-            Named::Url(_) => Named::Url(handle.endpoint.clone()),
-            other => other.clone(),
-        };
+        let named = Named::again(&handle.endpoint, named.name().map(str::to_owned));
         Token { handle, named }
     }
 
     /// The word.
     pub fn write(&self) -> String {
-        let name = match &self.named {
-            Named::Name(name) => Some(name.clone()),
-            Named::Url(_) | Named::Command => None,
-        };
+        let name = self.named.name().map(str::to_owned);
         let Handle { endpoint, version, task, tool, created } = self.handle.clone();
         // Text and numbers can always be written.
         let text =
@@ -65,11 +57,7 @@ impl Token {
             URL_SAFE_NO_PAD.decode(text).map_err(|_| "is no whole handle; was it copied to its end?")?;
         let written = serde_json::from_slice(&text).map_err(|_| "is no handle of this taskgate")?;
         let Written(endpoint, name, version, task, tool, created) = written;
-        let named = match name {
-            Some(name) => Named::Name(name),
-            None if endpoint.contains("://") && !endpoint.contains('#') => Named::Url(endpoint.clone()),
-            None => Named::Command,
-        };
+        let named = Named::again(&endpoint, name);
         Ok(Token { handle: Handle { endpoint, version, task, tool, created }, named })
     }
 }

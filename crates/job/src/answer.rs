@@ -56,6 +56,14 @@ impl Answer {
         &self.text
     }
 
+    /// The body as a text; of a JSON text, what it says.
+    pub(crate) fn whole(&self) -> serde_json::Value {
+        match &self.body {
+            text @ serde_json::Value::String(_) => text.clone(),
+            _ => self.text.trim().into(),
+        }
+    }
+
     /// The failure to find in it what was to be there.
     pub(crate) fn lacks(&self, request: &'static str, why: &str) -> Failure {
         let broken = self.broken.as_ref().map(|broken| format!("; the body is no JSON: {broken}"));

@@ -186,7 +186,7 @@ impl JobApi {
         failure.value.as_ref().unwrap_or(&Expression::whole_body()).optional(&values)
     }
 
-    /// Fetches the result of a job that was seen to have one.
+    /// Fetches the result of a job that was seen to have one. A whole body is the text that it is, in its own spelling.
     ///
     /// # Errors
     ///
@@ -199,9 +199,8 @@ impl JobApi {
         };
         let answer = fetched.as_ref().unwrap_or(&seen.answer);
         let values = self.values(call, Some(job), answer.values());
-        let whole = Expression::whole_body();
-        let found = result.value.as_ref().unwrap_or(&whole).required(&values);
-        found.map_err(|fault| answer.lacks("result", &fault.to_string()))
+        let Some(value) = &result.value else { return Ok(answer.whole()) };
+        value.required(&values).map_err(|fault| answer.lacks("result", &fault.to_string()))
     }
 
     /// Cancels a job. One that is gone or was cancelled before is cancelled; `false` if this API cannot cancel any.

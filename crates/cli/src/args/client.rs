@@ -56,7 +56,7 @@ pub struct Look {
     pub output: Output,
 }
 
-/// `taskgate watch`, `taskgate result` and `taskgate logs`.
+/// `taskgate watch` and `taskgate result`.
 #[derive(Debug, clap::Args)]
 pub struct Watch {
     /// Handles, or a server and the id of a task.
@@ -124,7 +124,7 @@ pub struct Of {
 /// `taskgate resume`.
 #[derive(Debug, clap::Args)]
 pub struct Resume {
-    /// The server: a URL or a name, unless it is the command after --.
+    /// The server: a URL or a name, unless it is the command after --. Without one, every server at which something may be open.
     #[arg(value_name = "ENDPOINT")]
     pub endpoint: Option<String>,
     /// How to follow it.

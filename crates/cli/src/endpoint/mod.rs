@@ -35,6 +35,26 @@ pub enum Named {
     Command,
 }
 
+impl Named {
+    /// How a server with this identity can be found again, if it had this name.
+    pub fn again(identity: &str, name: Option<String>) -> Named {
+        match name {
+            Some(name) => Named::Name(name),
+            // What is not in the identity of a server may be a secret, and has to be given again.
+            None if identity.contains("://") && !identity.contains('#') => Named::Url(identity.to_owned()),
+            None => Named::Command,
+        }
+    }
+
+    /// Its name in the configuration of a host.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Named::Name(name) => Some(name),
+            Named::Url(_) | Named::Command => None,
+        }
+    }
+}
+
 /// Finds the server that is meant.
 ///
 /// # Errors

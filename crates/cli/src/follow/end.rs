@@ -71,7 +71,19 @@ pub fn code_of(error: &CallError) -> ExitCode {
 
 /// The failure for a request without an answer.
 pub fn failure(error: &CallError) -> Failure {
-    Failure::new(code_of(error), clean(&error.to_string()))
+    Failure::new(code_of(error), said(error))
+}
+
+/// What people are told of an error.
+fn said(error: &CallError) -> String {
+    match error {
+        // How much of it was left for the call itself is nothing that was asked for.
+        CallError::Deadline { handle: Some(_), .. } => {
+            "the deadline is over; the task may go on, and its handle comes back to it".to_owned()
+        }
+        CallError::Deadline { handle: None, .. } => "the deadline is over".to_owned(),
+        other => clean(&other.to_string()),
+    }
 }
 
 /// How it ended, in a word or a few.
@@ -79,8 +91,21 @@ pub fn word(outcome: &Result<CallResult, CallError>) -> String {
     match outcome {
         Ok(CallResult { is_error: false, .. }) => "completed".to_owned(),
         Ok(_) => "completed: the tool reports an error".to_owned(),
-        Err(error) => clean(&error.to_string()),
+        Err(error) => said(error),
     }
+}
+
+/// Whether nothing goes on that somebody could come back to.
+pub fn are_over(ends: &[End]) -> bool {
+    ends.iter().all(|end| match end {
+        End::Result(_) | End::Error(_, None) | End::Detached(None) | End::NeedsInput { token: None, .. } => {
+            true
+        }
+        End::Error(_, Some(_))
+        | End::Detached(Some(_))
+        | End::NeedsInput { token: Some(_), .. }
+        | End::Answered => false,
+    })
 }
 
 /// Prints what came of the calls. The first that did not go well decides how the program ends.
@@ -108,7 +133,7 @@ fn say_json(end: &End) -> Result<(), Failure> {
         End::Result(result) => Line::Result { is_error: result.is_error, result: &result.raw },
         End::Error(error, token) => Line::Error {
             kind: lines::kind(error),
-            message: error.to_string(),
+            message: said(error),
             error: lines::error_object(error),
             handle: token.as_ref().map(Token::write),
         },
@@ -135,7 +160,7 @@ fn say_text(end: &End) -> Result<(), Failure> {
 fn told(end: &End) -> String {
     match end {
         End::Result(_) => "the tool reports an error".to_owned(),
-        End::Error(error, _) => clean(&error.to_string()),
+        End::Error(error, _) => said(error),
         End::Detached(Some(_)) => {
             "left; the task goes on, and `taskgate watch` with the printed handle comes back to it".to_owned()
         }

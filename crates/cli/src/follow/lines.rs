@@ -25,15 +25,8 @@ pub enum Line<'a> {
     Status(State<'a>),
     /// How far the work is.
     Progress {
-        /// So far.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        progress: Option<f64>,
-        /// Of this.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        total: Option<f64>,
-        /// For people.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        message: Option<&'a str>,
+        /// The params of its notification: its numbers as the server wrote them.
+        params: &'a Payload,
     },
     /// The server logs something.
     Log {

@@ -16,7 +16,7 @@ use crate::exit_code::{ExitCode, Failure};
 use crate::forms::AnswerFile;
 use crate::handle::Token;
 use carry::{Carried, Told, Wish};
-pub use end::{End, conclude, failure};
+pub use end::{End, are_over, conclude, failure};
 pub use lines::{State, print, status};
 use person::Decision;
 pub use person::Person;
@@ -30,8 +30,6 @@ pub struct Options {
     pub output: Output,
     /// Whether it ends as soon as there is a handle.
     pub detach: bool,
-    /// Whether nothing but the server's log is shown.
-    pub only_logs: bool,
     /// Whether nothing is shown on the way.
     pub quiet: bool,
     /// Whether it ends when what was open is answered.
@@ -62,7 +60,7 @@ pub async fn follow(
     signals: &mut Signals,
 ) -> Result<Vec<End>, Failure> {
     let (tell, told) = mpsc::unbounded_channel();
-    let screen = Screen::new(options.output, options.quiet, options.only_logs);
+    let screen = Screen::new(options.output, options.quiet);
     let mut following = Following {
         screen,
         person: Person::new(options.output),

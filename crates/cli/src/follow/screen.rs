@@ -13,7 +13,6 @@ use crate::display::{Output, Paint, Tone, short};
 use crate::exit_code::Failure;
 use crate::forms::clean;
 use crate::handle::Token;
-use crate::say::say;
 
 /// How often a bar is drawn while nothing happens, so that one sees the time go by.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
@@ -23,7 +22,6 @@ const DRAW_EVERY: Duration = Duration::from_millis(200);
 pub struct Screen {
     output: Output,
     quiet: bool,
-    only_logs: bool,
     bars: Option<MultiProgress>,
     calls: Vec<Shown>,
 }
@@ -41,9 +39,9 @@ struct Shown {
 
 impl Screen {
     /// Bars where stderr is a terminal, lines where it is none.
-    pub fn new(output: Output, quiet: bool, only_logs: bool) -> Screen {
+    pub fn new(output: Output, quiet: bool) -> Screen {
         let has_bars = output == Output::Text && !quiet && stderr().is_terminal();
-        Screen { output, quiet, only_logs, bars: has_bars.then(MultiProgress::new), calls: Vec::new() }
+        Screen { output, quiet, bars: has_bars.then(MultiProgress::new), calls: Vec::new() }
     }
 
     /// Makes room for a call.
@@ -96,10 +94,9 @@ impl Screen {
 
     /// How far it is.
     pub fn progress(&mut self, place: usize, progress: &Progress) -> Result<(), Failure> {
-        let Progress { progress: done, total, message, .. } = progress;
+        let Progress { progress: done, total, message, raw } = progress;
         if let Output::Json = self.output {
-            let message = message.as_deref();
-            return self.print(&Line::Progress { progress: *done, total: *total, message });
+            return self.print(&Line::Progress { params: raw });
         }
         let call = &mut self.calls[place];
         if let (Some(bar), Some(done), Some(total)) = (&call.bar, done, total)
@@ -128,12 +125,6 @@ impl Screen {
             return Ok(());
         }
         let line = log_line(params);
-        if self.only_logs {
-            self.pause();
-            let done = say(format_args!("{line}\n"));
-            self.go_on();
-            return done;
-        }
         self.note(place, &line);
         Ok(())
     }
@@ -205,8 +196,7 @@ impl Screen {
     }
 
     fn print(&self, line: &Line<'_>) -> Result<(), Failure> {
-        let is_wanted = !self.quiet && (!self.only_logs || matches!(line, Line::Log { .. }));
-        if is_wanted { lines::print(line) } else { Ok(()) }
+        if self.quiet { Ok(()) } else { lines::print(line) }
     }
 
     fn show(&mut self, place: usize) {
@@ -229,7 +219,7 @@ impl Screen {
             return;
         }
         let line = format!("{}{message}", call.status);
-        if line != call.said && !self.only_logs {
+        if line != call.said {
             eprintln!("taskgate: {}: {line}", call.label);
             call.said = line;
         }
@@ -248,15 +238,31 @@ impl Screen {
     }
 }
 
-/// A result for people: its texts, or else what there is.
+/// A result for people: its texts, what else there is in a line each, or the structured content where there is nothing else.
 pub fn result(result: &CallResult) -> String {
-    let text = result.text();
-    if !text.is_empty() {
-        return text;
+    let read: Value = serde_json::from_str(result.raw.as_str()).unwrap_or_default();
+    let blocks = read.get("content").and_then(Value::as_array).into_iter().flatten();
+    let shown: Vec<String> = blocks.map(block).collect();
+    match (&result.structured, shown.is_empty()) {
+        (_, false) => shown.join("\n"),
+        (Some(structured), true) => format!("{structured:#}"),
+        (None, true) => result.raw.as_str().to_owned(),
     }
-    match &result.structured {
-        Some(structured) => format!("{structured:#}"),
-        None => result.raw.as_str().to_owned(),
+}
+
+fn block(block: &Value) -> String {
+    let text = |name: &str| block.get(name).and_then(Value::as_str);
+    let resource =
+        |name: &str| block.get("resource").and_then(|inner| inner.get(name)).and_then(Value::as_str);
+    match (text("type"), text("text").or_else(|| resource("text"))) {
+        (Some("text" | "resource"), Some(text)) => text.to_owned(),
+        (kind, _) => {
+            let what = text("mimeType").or_else(|| resource("mimeType")).unwrap_or_default();
+            let place = text("uri").or_else(|| resource("uri")).unwrap_or_default();
+            let words = [kind.unwrap_or("something"), what, place];
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            format!("[{}; --output json has it whole]", clean(&words.join(" ")))
+        }
     }
 }
 
@@ -298,6 +304,26 @@ mod tests {
         ] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
+    }
+
+    #[test]
+    fn what_is_no_text_is_named() {
+        let shown = |raw: serde_json::Value| {
+            let structured = raw.get("structuredContent").cloned();
+            let raw = Payload::from_value(&raw).expect("JSON");
+            result(&CallResult { raw, is_error: false, structured })
+        };
+        let mixed = serde_json::json!({"content": [
+            {"type": "text", "text": "one\ntwo"},
+            {"type": "image", "mimeType": "image/png", "data": "AAAA"},
+            {"type": "resource_link", "uri": "file:///x"},
+            {"type": "resource", "resource": {"uri": "a:b", "text": "inside"}},
+        ]});
+        let lines = "one\ntwo\n[image image/png; --output json has it whole]\n\
+                     [resource_link file:///x; --output json has it whole]\ninside";
+        assert_eq!(shown(mixed), lines);
+        assert_eq!(shown(serde_json::json!({"structuredContent": {"a": 1}})), "{\n  \"a\": 1\n}");
+        assert_eq!(shown(serde_json::json!({"other": 1})), "{\"other\":1}");
     }
 
     #[test]

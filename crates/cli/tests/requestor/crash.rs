@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
-use crate::served::{Served, word};
+use crate::served::{Ran, Served, word};
 
 /// A call that has become a task, in a process of its own.
 fn calling(served: &Served, seconds: &str) -> Child {
@@ -23,13 +23,40 @@ fn a_call_whose_caller_was_killed_is_gone_on_with() {
     assert!(early.code == 1 && early.err.contains("another taskgate"), "{early:?}");
     caller.kill().expect("killed");
     caller.wait().expect("it ends");
-    let resumed = served.run(&["resume", &served.url]);
+    // Nobody has to know where it was.
+    let resumed = served.run(&["resume"]);
     assert!(resumed.code == 0 && resumed.out.contains("Report on tides"), "{resumed:?}");
     let store = served.store();
     let made = served.run(&["tasks", "list", "--store", word(&store), "--output", "json"]);
     assert_eq!(made.lines().len(), 1, "the tool was called once: {made:?}");
     let again = served.run(&["resume", &served.url]);
     assert!(again.code == 0 && again.out.is_empty() && again.err.contains("nothing is open"), "{again:?}");
+    // No server is asked where nothing can be open.
+    let gone = served.end();
+    let elsewhere = Served::demo();
+    let mut nothing = elsewhere.command(&["resume"]);
+    let nothing = nothing.env("XDG_STATE_HOME", gone.path().join("state")).output().expect("it runs");
+    let nothing = Ran::of(&nothing);
+    assert!(nothing.code == 0 && nothing.err.contains("nothing is open"), "{nothing:?}");
+}
+
+/// A server that is away keeps what is open there from nobody but itself.
+#[test]
+fn what_cannot_be_reached_stays_open() {
+    let served = Served::tasks();
+    served.detached(&["slow_report", "topic=tides", "seconds=1"]);
+    let gone = served.end();
+    let other = Served::tasks();
+    let state = gone.path().join("state");
+    let run = |words: &[&str]| {
+        Ran::of(&other.command(words).env("XDG_STATE_HOME", &state).output().expect("it runs"))
+    };
+    let left = run(&["call", &other.url, "slow_report", "topic=winds", "seconds=1", "--detach"]);
+    assert_eq!(left.code, 0, "{left:?}");
+    for _ in 0..2 {
+        let resumed = run(&["resume"]);
+        assert!(resumed.code == 15 && resumed.err.contains("refused"), "{resumed:?}");
+    }
 }
 
 /// What is left on purpose is open as well, until somebody has seen its end.

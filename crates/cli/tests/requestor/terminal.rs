@@ -240,6 +240,19 @@ fn ctrl_c_twice_leaves_and_prints_the_handle() {
 }
 
 #[test]
+fn a_table_is_as_wide_as_the_terminal_and_no_wider() {
+    let demo = Served::demo();
+    let (code, seen) = Person::starts(&demo, &["tools", &demo.url]).ends();
+    assert_eq!(code, 0, "{seen}");
+    let widest = seen.lines().map(|line| line.trim_end().chars().count()).max();
+    assert!(widest.is_some_and(|widest| (80..=100).contains(&widest)), "{widest:?}: {seen}");
+    let words: Vec<&str> = seen.split_whitespace().collect();
+    assert!(words.contains(&"far") && words.contains(&"restaurant."), "nothing is cut off: {seen}");
+    // Where a program reads it, a row is a line.
+    assert_eq!(demo.run(&["tools", &demo.url]).out.lines().count(), 5);
+}
+
+#[test]
 fn no_colour_is_shown_where_none_is_wanted() {
     let served = Served::tasks();
     let handle = served.detached(&["always_fails"]);

@@ -12,6 +12,7 @@ use super::connect::{Connection, Era, Inner, may_come_back};
 use super::drive::{Retries, is_of_connection, key_of};
 use super::error::{CallError, RpcFailure};
 use super::handle::Handle;
+use super::hosting::with_related;
 use super::input::InputAnswer;
 use crate::FailureKind;
 use crate::session::{CallEvent, CallFailure, PendingCall};
@@ -165,7 +166,7 @@ async fn answer_live(
         match waiting.next().await {
             CallEvent::Question(question) if key_of(&question.method, question.params.as_ref()) == key => {
                 let result = answer.into_result(&question.method).map_err(CallError::InputRefused)?;
-                question.reply.answer(result);
+                question.reply.answer(with_related(&handle.task, result));
                 // The answer must not be overtaken by the end of the stream that it belongs to.
                 let _ = tokio::time::timeout(TAKEN_WITHIN, waiting.next()).await;
                 return Ok(());

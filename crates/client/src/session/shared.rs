@@ -3,10 +3,10 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use taskgate_task::Payload;
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{Notify, broadcast, mpsc, watch};
 
 use super::attribution::Put;
-use super::event::{CallEvent, CallFailure, Question};
+use super::event::{CallEvent, CallFailure, Question, TaskRequest};
 use super::mailbox::Mailbox;
 use super::notifications::{Heard, Notifications};
 use super::outbox::Outbox;
@@ -37,6 +37,8 @@ pub(super) struct Shared {
     pub(super) named: Option<Named>,
     /// Other sessions at the same server, by their names, as long as somebody uses them.
     pub(super) resumed: Mutex<HashMap<String, Weak<Lifeline>>>,
+    /// Who answers what the server asks about tasks that are hosted for it.
+    pub(super) host: Mutex<Option<mpsc::UnboundedSender<TaskRequest>>>,
     /// Taken away at the end, so that listeners notice it.
     heard: Mutex<Option<broadcast::Sender<Heard>>>,
     /// What was heard before anybody listened.
@@ -57,6 +59,7 @@ impl Shared {
             farewell: link.farewell.clone(),
             named: link.named.clone(),
             resumed: Mutex::default(),
+            host: Mutex::default(),
             heard: Mutex::new(Some(heard)),
             first: Mutex::new(Some(first)),
         }
@@ -74,6 +77,7 @@ impl Shared {
             entry.mailbox.finish(Err(CallFailure::Closed(reason.clone())));
         }
         *self.heard.lock() = None;
+        *self.host.lock() = None;
         self.outdate(reason.clone());
         self.closed.send_if_modified(|closed| {
             let first = closed.is_none();

@@ -209,6 +209,30 @@ async fn failures_say_what_they_leave_open() {
     assert!(!failure.to_string().contains("127.0.0.1:1/jobs"), "{failure}");
 }
 
+/// A result that is the whole body keeps its spelling; of a JSON text, it is what that says.
+#[tokio::test]
+async fn a_whole_body_is_given_as_it_is() {
+    let (server, base) = Server::start().await;
+    let mut declared = declaration(&base);
+    declared.result.value = None;
+    let api = JobApi::new(declared, Http::new(None).expect("connections"));
+    let call = call(json!({}));
+    server.will(200, r#"{"state": "DONE"}"#).await;
+    let seen = api.look(&call, &job()).await.expect("seen");
+    let odd = r#"{"n": 12345678901234567890123, "e": 1E+2, "a": 1, "a": 2}"#;
+    for (body, result) in [
+        (odd, odd),
+        (" [1.50]\n", "[1.50]"),
+        ("plain\n", "plain\n"),
+        (r#""\u00e9""#, "é"),
+        ("", ""),
+        ("null", "null"),
+    ] {
+        server.will(200, body).await;
+        assert_eq!(api.result(&call, &job(), &seen).await, Ok(json!(result)), "{body}");
+    }
+}
+
 /// What finds a job again is kept as it was sent or not at all: with another id it would be another job.
 #[tokio::test]
 async fn an_id_that_cannot_be_kept_is_refused() {

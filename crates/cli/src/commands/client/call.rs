@@ -10,7 +10,7 @@ use super::subject::server_of;
 use super::{answers, connect_to_follow, options, or_stop};
 use crate::args::client::Call;
 use crate::exit_code::{ExitCode, Failure};
-use crate::follow::{Followed, Options, Signals, conclude, follow};
+use crate::follow::{Followed, Options, Signals, are_over, conclude, follow};
 
 /// Calls it.
 pub async fn run(args: Call, signals: &mut Signals) -> Result<(), Failure> {
@@ -28,8 +28,7 @@ pub async fn run(args: Call, signals: &mut Signals) -> Result<(), Failure> {
     let (file, able) = answers(&args.look)?;
     let target = server_of(named, &args.server)?;
     let begun = Instant::now();
-    let (client, _remembered) =
-        or_stop(signals, connect_to_follow(&target, args.look.deadline, able)).await?;
+    let (client, remembered) = or_stop(signals, connect_to_follow(&target, args.look.deadline, able)).await?;
     let arguments = or_stop(signals, arguments_of(&client, tool, all, given)).await?;
     let request = CallRequest {
         ttl: args.ttl,
@@ -44,6 +43,11 @@ pub async fn run(args: Call, signals: &mut Signals) -> Result<(), Failure> {
     let ends = follow(vec![followed], options, signals).await?;
     let concluded = conclude(&ends, args.look.output, args.detach);
     client.close().await;
+    if let Some(remembered) = remembered
+        && are_over(&ends)
+    {
+        remembered.forget();
+    }
     concluded
 }
 

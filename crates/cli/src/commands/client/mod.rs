@@ -22,7 +22,6 @@ use crate::endpoint::Target;
 use crate::exit_code::{ExitCode, Failure};
 use crate::follow::{self, Signals};
 use crate::forms::{AnswerFile, clean};
-use watch::What;
 
 /// How long the end of the program waits for threads that may never end, such as one that reads from the terminal.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -35,9 +34,8 @@ pub fn run(command: Command) -> Result<(), Failure> {
         let mut signals = Signals::new()?;
         match command {
             Command::Call(args) => call::run(args, &mut signals).await,
-            Command::Watch(args) => watch::run(args, What::Everything, &mut signals).await,
-            Command::Result(args) => watch::run(args, What::Result, &mut signals).await,
-            Command::Logs(args) => watch::run(args, What::Logs, &mut signals).await,
+            Command::Watch(args) => watch::run(args, false, &mut signals).await,
+            Command::Result(args) => watch::run(args, true, &mut signals).await,
             Command::Answer(args) => answer::run(args, &mut signals).await,
             Command::Resume(args) => resume::run(args, &mut signals).await,
             Command::Get(args) => or_stop(&mut signals, get::run(args)).await,
@@ -87,7 +85,7 @@ async fn connect_to_follow(
     answers: Answers,
 ) -> Result<(Client, Option<Remembered>), Failure> {
     let builder = builder(target, deadline, answers);
-    let remembered = calls::remember(&target.endpoint.identity());
+    let remembered = calls::remember(&target.endpoint.identity(), &target.named);
     let builder = match &remembered {
         Some(remembered) => builder.ledger(remembered.ledger.clone()),
         None => builder,
@@ -118,12 +116,5 @@ fn answers(look: &Look) -> Result<(AnswerFile, Answers), Failure> {
 
 /// What is wanted of following where nothing special is.
 fn options(look: &Look, answers: AnswerFile) -> follow::Options {
-    follow::Options {
-        output: look.output,
-        detach: false,
-        only_logs: false,
-        quiet: false,
-        until_answered: false,
-        answers,
-    }
+    follow::Options { output: look.output, detach: false, quiet: false, until_answered: false, answers }
 }

@@ -1,24 +1,13 @@
-//! `taskgate watch`, `taskgate result` and `taskgate logs`: tasks are followed to their ends.
+//! `taskgate watch` and `taskgate result`: tasks are followed to their ends.
 
 use super::subject::{Subject, find};
 use super::{answers, connect_to_follow, options, or_stop};
 use crate::args::client::Watch;
 use crate::exit_code::Failure;
-use crate::follow::{Followed, Options, Signals, conclude, follow};
+use crate::follow::{Followed, Options, Signals, are_over, conclude, follow};
 
-/// What is wanted of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// All that happens, and its result.
-    Everything,
-    /// Its result, when there is one.
-    Result,
-    /// What its server logs.
-    Logs,
-}
-
-/// Follows them.
-pub async fn run(args: Watch, what: What, signals: &mut Signals) -> Result<(), Failure> {
+/// Follows them; quietly where only the result counts.
+pub async fn run(args: Watch, quiet: bool, signals: &mut Signals) -> Result<(), Failure> {
     let subjects = find(&args.words, &args.server)?;
     let (file, able) = answers(&args.look)?;
     let (mut clients, mut calls) = (Vec::new(), Vec::new());
@@ -36,11 +25,15 @@ pub async fn run(args: Watch, what: What, signals: &mut Signals) -> Result<(), F
             if handle.tool.is_empty() { handle.task.chars().take(16).collect() } else { handle.tool.clone() };
         calls.push(Followed { label, named: target.named, call: client.resume(handle) });
     }
-    let (quiet, only_logs) = (what == What::Result, what == What::Logs);
-    let ends = follow(calls, Options { quiet, only_logs, ..options(&args.look, file) }, signals).await?;
+    let ends = follow(calls, Options { quiet, ..options(&args.look, file) }, signals).await?;
     let concluded = conclude(&ends, args.look.output, false);
-    for (_, (client, _)) in &clients {
+    for (_, (client, remembered)) in clients {
         client.close().await;
+        if let Some(remembered) = remembered
+            && are_over(&ends)
+        {
+            remembered.forget();
+        }
     }
     concluded
 }

@@ -31,7 +31,7 @@ pub(super) use account::Account;
 pub(super) use account::digest;
 use follow::Start;
 use questions::Questions;
-pub(super) use questions::key_of;
+pub(super) use questions::{key_of, refusal};
 pub(super) use retries::Retries;
 use round::Round;
 use send::Sent;

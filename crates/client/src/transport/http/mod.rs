@@ -161,7 +161,8 @@ async fn tell(line: &Line, message: Message) {
         Ok(Ok(response)) if response.status().is_success() => return,
         Ok(Ok(response)) => {
             let status = response.status();
-            let is_lost = answer::tells_lost(line, response).await;
+            // A refusal whose text never ends says no more than its status.
+            let is_lost = timeout(ACCEPTING, answer::tells_lost(line, response)).await.unwrap_or(false);
             if is_lost { line.session_lost() } else { RequestFailure::status(&line.name(), status, "") }
         }
         Ok(Err(failure)) => failure,

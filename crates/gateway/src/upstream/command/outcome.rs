@@ -1,10 +1,11 @@
 //! What has become of a command, as the outcome of a call.
 
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use taskgate_detached::{Cause, Exit, Interruption, Status};
 use taskgate_engine::Ending;
-use taskgate_task::{Outcome, Payload};
-use taskgate_wire::RpcError;
+use taskgate_task::Outcome;
+use taskgate_wire::{RawObject, RpcError};
 
 use super::{CommandTool, Output};
 use crate::upstream::ending::cut;
@@ -67,7 +68,7 @@ fn result(tool: &CommandTool, exit: Option<Exit>, written: &Written) -> Outcome 
     let mut is_error = !code.is_some_and(|code| tool.success.contains(&code));
     let meaning = code.and_then(|code| tool.exit_codes.get(&code));
     let stdout = written.stdout.text();
-    let mut structured = structured(exit, written);
+    let mut read = None;
     let mut content = vec![json!({ "type": "text", "text": stdout })];
     let mut summary = None;
     if is_error {
@@ -91,7 +92,7 @@ fn result(tool: &CommandTool, exit: Option<Exit>, written: &Written) -> Outcome 
         }
         if tool.output == Output::Json {
             match object(tool, &stdout, written.stdout.is_cut()) {
-                Ok(object) => structured = object,
+                Ok(object) => read = Some(object),
                 Err(why) => {
                     is_error = true;
                     summary = Some(why.clone());
@@ -100,8 +101,15 @@ fn result(tool: &CommandTool, exit: Option<Exit>, written: &Written) -> Outcome 
             }
         }
     }
-    let body = json!({ "content": content, "structuredContent": structured, "isError": is_error });
-    match Payload::from_value(&body) {
+    let body = || {
+        let mut body = RawObject::default();
+        body.set("content", to_raw_value(&content)?);
+        let structured = read.map_or_else(|| to_raw_value(&structured(exit, written)), Ok)?;
+        body.set("structuredContent", structured);
+        body.set("isError", to_raw_value(&is_error)?);
+        body.to_payload()
+    };
+    match body() {
         Ok(body) => Outcome::Result { body, is_error, summary },
         Err(error) => {
             let error =
@@ -111,10 +119,10 @@ fn result(tool: &CommandTool, exit: Option<Exit>, written: &Written) -> Outcome 
     }
 }
 
-/// What a command has written that writes a JSON object.
-fn object(tool: &CommandTool, stdout: &str, is_cut: bool) -> Result<Value, String> {
-    let why = match serde_json::from_str(stdout) {
-        Ok(object @ Value::Object(_)) if !is_cut => {
+/// What a command has written that writes a JSON object, as it has spelled it.
+fn object(tool: &CommandTool, stdout: &str, is_cut: bool) -> Result<Box<RawValue>, String> {
+    let why = match serde_json::from_str::<Box<RawValue>>(stdout) {
+        Ok(object) if !is_cut && object.get().starts_with('{') => {
             let checked = tool.output_schema.as_ref().map_or(Ok(()), |schema| schema.check(stdout));
             return match checked {
                 Ok(()) => Ok(object),
@@ -156,6 +164,8 @@ fn end_of(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use taskgate_task::Payload;
+
     use super::*;
 
     fn tool() -> CommandTool {
@@ -252,6 +262,13 @@ mod tests {
         assert!(!is_error);
         assert_eq!(body["structuredContent"], json!({"b": [1, null], "a": 1.0}));
         assert_eq!(body["content"], json!([{"type": "text", "text": "{\"b\": [1, null], \"a\": 1.0}\n"}]));
+        let odd = r#"{"n": 12345678901234567890123, "e": 1E+2, "s": "\ud800", "a": 1, "a": 2}"#;
+        match super::ended(&tool, &status(Cause::Itself, Some(Exit::Code(0))), &written(odd, "")) {
+            Ending::Finished(Outcome::Result { body, .. }) => {
+                assert!(body.as_str().contains(odd), "{body:?}")
+            }
+            other => panic!("{other:?}"),
+        }
         for (stdout, cut, why) in [("[1]", 0, "no object"), ("", 0, "EOF"), ("{}", 7, "output_limit")] {
             let (body, is_error) = ended(0, stdout, cut);
             let text = body["content"][1]["text"].as_str().expect("a text");

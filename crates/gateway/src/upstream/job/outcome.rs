@@ -1,28 +1,32 @@
 //! What has become of a job, as the outcome of a call.
 
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use taskgate_engine::Ending;
-use taskgate_task::{Outcome, Payload};
+use taskgate_task::{InvalidPayload, Outcome, Payload};
+use taskgate_wire::RawObject;
 
 use super::super::ending::{failed_with, short};
 
 /// How much of what a job has written is shown when it failed, in characters.
 const LOGS_SHOWN: usize = 4000;
 
-/// A job that has a result.
+/// A job that has a result. An object that it gives as a text stays as it was spelled.
 pub fn completed(value: &Value) -> Ending {
     let (text, structured) = match value {
-        Value::String(text) => {
-            let parsed = serde_json::from_str::<Value>(text).ok().filter(Value::is_object);
-            (text.clone(), parsed)
-        }
-        other => (other.to_string(), Some(other.clone()).filter(Value::is_object)),
+        Value::String(text) => (text.clone(), serde_json::from_str::<Box<RawValue>>(text).ok()),
+        other => (other.to_string(), to_raw_value(other).ok()),
     };
-    let mut body = json!({ "content": [{ "type": "text", "text": text }], "isError": false });
-    if let Some(structured) = structured {
-        body["structuredContent"] = structured;
-    }
-    result(&body, false, None)
+    let body = || {
+        let mut body = RawObject::default();
+        body.set("content", to_raw_value(&json!([{ "type": "text", "text": text }]))?);
+        body.set("isError", RawValue::FALSE.to_owned());
+        if let Some(structured) = structured.filter(|value| value.get().starts_with('{')) {
+            body.set("structuredContent", structured);
+        }
+        body.to_payload()
+    };
+    result(body(), false, None)
 }
 
 /// A job that failed, or was not begun because the API would not have it: whoever called may do better.
@@ -32,11 +36,12 @@ pub fn unsuccessful(why: &str, lines: &[String]) -> Ending {
     if !written.trim().is_empty() {
         content.push(json!({ "type": "text", "text": end_of(&written) }));
     }
-    result(&json!({ "content": content, "isError": true }), true, Some(short(why.to_owned())))
+    let body = Payload::from_value(&json!({ "content": content, "isError": true }));
+    result(body, true, Some(short(why.to_owned())))
 }
 
-fn result(body: &Value, is_error: bool, summary: Option<String>) -> Ending {
-    match Payload::from_value(body) {
+fn result(body: Result<Payload, InvalidPayload>, is_error: bool, summary: Option<String>) -> Ending {
+    match body {
         Ok(body) => Ending::Finished(Outcome::Result { body, is_error, summary }),
         Err(error) => failed_with(&format!("The job's result cannot be written as JSON: {error}")),
     }
@@ -78,6 +83,9 @@ mod tests {
         ] {
             assert_eq!(body(completed(&value)), (expected, false, None));
         }
+        let odd = r#"{"n": 12345678901234567890123, "e": 1E+2, "s": "\ud800", "a": 1, "a": 2}"#;
+        let Ending::Finished(outcome) = completed(&json!(odd)) else { panic!("a result") };
+        assert!(outcome.body().as_str().contains(&format!(r#""structuredContent":{odd}"#)), "{outcome:?}");
     }
 
     #[test]
