@@ -23,6 +23,7 @@ mod place;
 mod points;
 mod reload;
 mod requestor;
+mod requestor_everything;
 mod restart;
 mod resume;
 mod rounds;

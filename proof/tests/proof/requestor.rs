@@ -122,7 +122,7 @@ impl<'a> Stage<'a> {
 }
 
 /// What a program sees of the end of a call, in a line.
-fn line(handle: Option<&Handle>, outcome: Result<CallResult, CallError>) -> String {
+pub fn line(handle: Option<&Handle>, outcome: Result<CallResult, CallError>) -> String {
     let seen = match outcome {
         Ok(result) if result.is_error => format!("isError {}", result.text()),
         Ok(result) => match result.text() {
@@ -185,7 +185,7 @@ async fn seen(client: &Client, mut call: PendingCall, answers: &[(&str, Value)])
 }
 
 /// Waits until the server has made a task of a call.
-async fn accepted(mut call: PendingCall) -> (PendingCall, Handle) {
+pub async fn accepted(mut call: PendingCall) -> (PendingCall, Handle) {
     while let Some(event) = call.next().await {
         if let Event::Accepted(handle) = event {
             return (call, handle);
@@ -275,7 +275,8 @@ async fn every_call(stage: &mut Stage<'_>) -> Vec<(&'static str, String)> {
     all
 }
 
-fn on_runtime<T>(what: impl Future<Output = T>) -> T {
+/// Runs this to its end.
+pub fn on_runtime<T>(what: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(what)
 }
@@ -330,33 +331,39 @@ fn our_client_calls_the_typescript_sdk() {
     every_cell(&Peer { name: "TypeScript SDK over stdio", path: None, others: &[ERROR, OF_A_CHILD], ..peer });
 }
 
-/// The Python SDK's tasks of 2025-11-25.
+/// The Python SDK's tasks of 2025-11-25, over HTTP and stdio.
 #[test]
 fn our_client_calls_the_python_sdk() {
-    const ERROR: Other = ("error", "task: failed it went wrong", "of an error it keeps the message alone");
-    every_cell(&Peer {
+    const ERROR: Other =
+        ("error", "task: failed it went wrong", "of an error it keeps the message alone, as the task's status line");
+    let peer = Peer {
         name: "Python SDK",
         command: python,
         path: Some("/mcp"),
         prefer: Version::V2026_07_28,
         speaks: Version::V2025_11_25,
         others: &[ERROR, OF_A_SESSION],
-    });
+    };
+    every_cell(&peer);
+    every_cell(&Peer { name: "Python SDK over stdio", path: None, others: &[ERROR, OF_A_CHILD], ..peer });
 }
 
 const KEPT_LONGER: Other = (KEPT.0, "task: kept for 900 s", KEPT.2);
 
-/// FastMCP's tasks of 2026-07-28.
+/// FastMCP's tasks of 2026-07-28, over HTTP and stdio.
 #[test]
 fn our_client_calls_fastmcp() {
-    every_cell(&Peer {
+    let peer = Peer {
         name: "FastMCP",
         command: fastmcp,
         path: Some("/mcp"),
         prefer: Version::V2026_07_28,
         speaks: Version::V2026_07_28,
         others: &[KEPT_LONGER],
-    });
+    };
+    every_cell(&peer);
+    let others = &[KEPT_LONGER, OF_A_CHILD];
+    every_cell(&Peer { name: "FastMCP over stdio", path: None, others, ..peer });
 }
 
 /// rmcp's `TaskManager`, over HTTP and stdio.
