@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A server nobody here wrote the inside of: FastMCP over Streamable HTTP.  fastmcp-server.py PORT FOLDER
+"""A server nobody here wrote the inside of: FastMCP.  fastmcp-server.py PORT|stdio FOLDER
 
 It keeps tasks of 2026-07-28 in its own memory. Every call of `echo`, `steps` and `held` leaves a line in FOLDER/begun; the last two
 work until FOLDER/open exists, and `held` leaves a line in FOLDER/stopped if it is cancelled before. The other tools are those that
@@ -19,7 +19,7 @@ from fastmcp.utilities.tasks import TaskConfig
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
-port, folder = int(sys.argv[1]), pathlib.Path(sys.argv[2])
+port, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 server = FastMCP("peer")
 server.add_extension(fastmcp_tasks.TasksExtension())
 
@@ -117,5 +117,8 @@ async def multi_input(ctx: Context) -> str | InputRequiredResult:
     return " ".join(ctx.input_responses[key].content["value"] for key in ("one", "two"))
 
 
-print(f"peer listens on {port}", file=sys.stderr, flush=True)
-server.run(transport="http", host="127.0.0.1", port=port, path="/mcp", show_banner=False)
+if port == "stdio":
+    server.run(transport="stdio", show_banner=False)
+else:
+    print(f"peer listens on {port}", file=sys.stderr, flush=True)
+    server.run(transport="http", host="127.0.0.1", port=int(port), path="/mcp", show_banner=False)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A server nobody here wrote the inside of: the Python SDK 1.x with its tasks of 2025-11-25, which it keeps in memory.
-  py-tasks-server.py PORT FOLDER
+  py-tasks-server.py PORT|stdio FOLDER
 
 The tools are those that ../clients call. Every `held` leaves a line in FOLDER/begun, works until FOLDER/open exists, and leaves one
 in FOLDER/stopped if it is cancelled before."""
@@ -15,12 +15,13 @@ import anyio
 import mcp.types as t
 import uvicorn
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import McpError
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-port, folder = int(sys.argv[1]), pathlib.Path(sys.argv[2])
+port, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 server = Server("py-tasks")
 tasks = server.experimental.enable_tasks()
 
@@ -109,6 +110,9 @@ async def call_tool(name: str, given: dict):
 
 
 async def main() -> None:
+    if port == "stdio":
+        async with stdio_server() as (read, write):
+            return await server.run(read, write, server.create_initialization_options())
     sessions = StreamableHTTPSessionManager(app=server)
 
     @contextlib.asynccontextmanager
@@ -118,7 +122,7 @@ async def main() -> None:
 
     app = Starlette(routes=[Mount("/", app=sessions.handle_request)], lifespan=running)
     print(f"peer listens on {port}", file=sys.stderr, flush=True)
-    await uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error")).serve()
+    await uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=int(port), log_level="error")).serve()
 
 
 anyio.run(main)
