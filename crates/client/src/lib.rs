@@ -22,7 +22,7 @@ pub use requestor::{
 };
 pub use session::{
     CallEvent, CallFailure, CallOptions, Heard, Lane, LaneDescription, Lanes, Notifications, OpenError,
-    OpenOptions, Question, QuestionReply, ServerDescription, Session,
+    OpenOptions, Question, QuestionReply, ServerDescription, Session, TaskRequest,
 };
 pub use taskgate_wire::Version;
 pub use transport::http::{FailureKind, HttpServer, RequestFailure};

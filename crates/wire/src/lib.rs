@@ -11,6 +11,7 @@ pub mod list;
 pub mod log_level;
 pub mod meta;
 pub mod method;
+pub mod own_task;
 pub mod question;
 pub mod raw;
 pub mod reply;

@@ -12,6 +12,7 @@ use super::connect::{Connection, Era, Inner, may_come_back};
 use super::drive::{Retries, is_of_connection, key_of};
 use super::error::{CallError, RpcFailure};
 use super::handle::Handle;
+use super::hosting::with_related;
 use super::input::InputAnswer;
 use crate::FailureKind;
 use crate::session::{CallEvent, CallFailure, PendingCall};
@@ -28,6 +29,12 @@ impl Inner {
     ) -> Result<T, CallError> {
         let late = |_| CallError::Deadline { handle: handle.cloned().map(Box::new), after: self.deadline };
         tokio::time::timeout(self.deadline, what).await.map_err(late)?
+    }
+
+    /// The version that is spoken.
+    pub(super) async fn version(&self) -> Result<taskgate_wire::Version, CallError> {
+        let spoken = async { Ok(self.connection(Era::Newest).await?.lane.version()) };
+        self.in_time(None, spoken).await
     }
 
     /// Asks something that may be asked any number of times.
@@ -165,7 +172,7 @@ async fn answer_live(
         match waiting.next().await {
             CallEvent::Question(question) if key_of(&question.method, question.params.as_ref()) == key => {
                 let result = answer.into_result(&question.method).map_err(CallError::InputRefused)?;
-                question.reply.answer(result);
+                question.reply.answer(with_related(&handle.task, result));
                 // The answer must not be overtaken by the end of the stream that it belongs to.
                 let _ = tokio::time::timeout(TAKEN_WITHIN, waiting.next()).await;
                 return Ok(());

@@ -7,6 +7,7 @@ use taskgate_wire::Version;
 use super::client::Client;
 use super::endpoint::Endpoint;
 use super::error::ConnectError;
+use super::hosting::Hosting;
 use super::input::{Answers, Input, InputAnswer};
 use super::pace::Pace;
 #[cfg(feature = "ledger")]
@@ -41,6 +42,7 @@ pub struct ClientBuilder {
     pub(super) version: String,
     pub(super) answers: Option<Answers>,
     pub(super) handler: Option<Handler>,
+    pub(super) hosting: Option<Hosting>,
     pub(super) pace: Pace,
     pub(super) deadline: Duration,
     pub(super) patience: Duration,
@@ -64,6 +66,7 @@ impl ClientBuilder {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             answers: None,
             handler: None,
+            hosting: None,
             pace: Pace::default(),
             deadline: DEADLINE,
             patience: PATIENCE,
@@ -101,6 +104,13 @@ impl ClientBuilder {
         A: Future<Output = InputAnswer> + Send + 'static,
     {
         self.handler = Some(Arc::new(move |input| Box::pin(handler(input))));
+        self
+    }
+
+    /// Hosts tasks for servers of 2025-11-25 that ask for one when they ask something: their question need not be answered while
+    /// a connection lasts. They are kept in memory.
+    pub fn host_tasks(mut self, hosting: Hosting) -> Self {
+        self.hosting = Some(hosting);
         self
     }
 

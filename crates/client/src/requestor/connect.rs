@@ -1,7 +1,7 @@
 //! The connection of a client: opened when it is needed, and opened anew when it is lost.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::value::{RawValue, to_raw_value};
@@ -10,14 +10,16 @@ use taskgate_wire::tool::{TaskSupport, ToolFacts};
 use taskgate_wire::{
     Capabilities, Dialect, ErrorCode, ListKind, RawObject, Version, hosted, meta, method, translate,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 
 use super::builder::{ClientBuilder, Handler, TaskUse};
 use super::endpoint::Endpoint;
 use super::error::{CallError, ConnectError};
+use super::hosting::Host;
 use super::pace::Pace;
 use crate::session::{
     CallFailure, CallOptions, Heard, Lane, Notifications, OpenError, OpenOptions, PendingCall, Session,
+    TaskRequest,
 };
 
 /// Pages of a list that are read. A server that has more does not stop.
@@ -31,6 +33,8 @@ pub(super) struct Inner {
     pub(super) identity: String,
     pub(super) able: Capabilities,
     pub(super) handler: Option<Handler>,
+    /// Hosts tasks for the server, where that is wanted.
+    pub(super) host: Option<Arc<Host>>,
     pub(super) pace: Pace,
     pub(super) deadline: Duration,
     pub(super) patience: Duration,
@@ -81,12 +85,18 @@ impl Inner {
         options.prefer = builder.prefer;
         options.capabilities = Payload::from_value(&capabilities).map_err(impossible)?;
         let able = Capabilities::parse(options.capabilities.as_raw()).unwrap_or_default();
+        if builder.hosting.is_some() {
+            let mut declared = capabilities.clone();
+            declared["tasks"] = Host::capability(able);
+            options.session_capabilities = Some(Payload::from_value(&declared).map_err(impossible)?);
+        }
         capabilities["extensions"] = serde_json::json!({ meta::TASKS_EXTENSION: {} });
         Ok(Inner {
             identity: builder.endpoint.identity(),
             endpoint: builder.endpoint,
             able,
             handler: builder.handler,
+            host: builder.hosting.map(Host::new),
             pace: builder.pace,
             deadline: builder.deadline,
             patience: builder.patience,
@@ -156,7 +166,12 @@ impl Inner {
         Ok(connection)
     }
 
-    async fn open(&self, options: OpenOptions) -> Result<Session, ConnectError> {
+    async fn open(&self, mut options: OpenOptions) -> Result<Session, ConnectError> {
+        if let Some(host) = &self.host {
+            let (sender, requests) = mpsc::unbounded_channel();
+            options.host = Some(sender);
+            tokio::spawn(serve(Arc::downgrade(host), requests));
+        }
         let link = self.endpoint.connect().map_err(ConnectError::Start)?;
         Ok(Session::open(link, options).await?)
     }
@@ -278,6 +293,14 @@ impl Connection {
 
 fn is_unknown_method(error: &Payload) -> bool {
     translate::code_of(error) == Some(ErrorCode::MethodNotFound.number().into())
+}
+
+/// Answers what the server asks about hosted tasks, until the connection ends.
+async fn serve(host: Weak<Host>, mut requests: mpsc::UnboundedReceiver<TaskRequest>) {
+    while let Some(request) = requests.recv().await {
+        let Some(host) = host.upgrade() else { return };
+        host.answer(request);
+    }
 }
 
 /// Notices that the list of tools has changed, until the connection ends.

@@ -15,6 +15,7 @@ mod error;
 mod event;
 mod feed;
 mod handle;
+mod hosting;
 mod input;
 mod pace;
 mod random;
@@ -31,6 +32,7 @@ pub use endpoint::{Endpoint, MemoryServer};
 pub use error::{CallError, ConnectError, RpcFailure};
 pub use event::{Event, Progress, TaskState, TaskStatus};
 pub use handle::Handle;
+pub use hosting::Hosting;
 pub use input::{Answers, Input, InputAnswer, InputKind};
 pub use pace::{Pace, Rhythm};
 #[cfg(feature = "ledger")]

@@ -1,7 +1,8 @@
 use taskgate_task::Payload;
-use taskgate_wire::Id;
+use taskgate_wire::{Id, Message};
 
 use super::question::QuestionReply;
+use super::shared::Shared;
 use crate::transport::CloseReason;
 use crate::transport::http::RequestFailure;
 
@@ -44,6 +45,28 @@ pub struct Question {
     /// Answers it. Dropped without an answer, the question moves on to another call that may have asked it, or is refused;
     /// unless it names a task: then it stays open for whoever waits for that task next.
     pub reply: QuestionReply,
+}
+
+/// What a server asks about tasks that its client hosts (2025-11-25).
+#[derive(Debug)]
+pub struct TaskRequest {
+    /// `tasks/get`, `tasks/result`, `tasks/list`, `tasks/cancel`.
+    pub method: String,
+    /// Its params.
+    pub params: Option<Payload>,
+    pub(super) id: Id,
+    pub(super) shared: std::sync::Weak<Shared>,
+}
+
+impl TaskRequest {
+    /// Answers it, with a result or an error object. Should the connection have ended, nobody hears it.
+    pub fn reply(self, answer: Result<Payload, Payload>) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        shared.outbox.reply(match answer {
+            Ok(result) => Message::Response { id: self.id, result },
+            Err(error) => Message::Error { id: Some(self.id), error },
+        });
+    }
 }
 
 /// Why a call has no result.

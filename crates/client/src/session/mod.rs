@@ -33,7 +33,7 @@ use shared::{Lifeline, Shared};
 use table::{Entry, Kind};
 
 pub use call::PendingCall;
-pub use event::{CallEvent, CallFailure, Question};
+pub use event::{CallEvent, CallFailure, Question, TaskRequest};
 pub use lane::{Lane, LaneDescription, Lanes, ServerDescription};
 pub use notifications::{Heard, Notifications};
 pub use open::OpenError;
@@ -59,6 +59,8 @@ impl Session {
     /// Opens a session: finds out what the server speaks, with `server/discover` and `initialize` as needed.
     pub async fn open(link: Link, options: OpenOptions) -> Result<Session, OpenError> {
         let shared = Arc::new(Shared::new(&link));
+        // Before anything can arrive.
+        shared.host.lock().clone_from(&options.host);
         let line = Arc::new(Lifeline(shared.clone()));
         tokio::spawn(reader::run(shared, link));
         let (lanes, server) = open::open(&line, &options).await?;

@@ -164,7 +164,7 @@ impl Opened {
     ) -> Result<(), OpenError> {
         let params = object(&serde_json::json!({
             "protocolVersion": version.as_str(),
-            "capabilities": &options.capabilities,
+            "capabilities": options.session_capabilities.as_ref().unwrap_or(&options.capabilities),
             "clientInfo": &options.client_info,
         }));
         let mut call =

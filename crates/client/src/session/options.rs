@@ -2,6 +2,9 @@ use std::time::Duration;
 
 use taskgate_task::Payload;
 use taskgate_wire::Version;
+use tokio::sync::mpsc;
+
+use super::event::TaskRequest;
 
 /// How to open a session.
 #[derive(Debug, Clone)]
@@ -10,6 +13,10 @@ pub struct OpenOptions {
     pub client_info: Payload,
     /// What we declare: in `initialize`, and on each modern request whose call brings no capabilities of its own.
     pub capabilities: Payload,
+    /// What is declared in `initialize`, if that is something else.
+    pub session_capabilities: Option<Payload>,
+    /// Where what the server asks about tasks that are hosted for it goes (2025-11-25); it is refused, if nowhere.
+    pub host: Option<mpsc::UnboundedSender<TaskRequest>>,
     /// The version to ask for first. With a version that has a session, `initialize` is sent without a probe, unless
     /// both lanes are wanted.
     pub prefer: Version,
@@ -27,6 +34,8 @@ impl OpenOptions {
         OpenOptions {
             client_info: object(&serde_json::json!({"name": name, "version": version})),
             capabilities: object(&serde_json::json!({})),
+            session_capabilities: None,
+            host: None,
             prefer: Version::V2026_07_28,
             probe_timeout: Duration::from_secs(5),
             initialize_timeout: Duration::from_secs(30),

@@ -9,7 +9,7 @@ use taskgate_wire::{ErrorCode, Id, Malformed, Message, RpcError, meta, method};
 use tokio::sync::mpsc;
 
 use super::attribution::Unattributed;
-use super::event::{CallEvent, CallFailure};
+use super::event::{CallEvent, CallFailure, TaskRequest};
 use super::mailbox::Mailbox;
 use super::options::object;
 use super::shared::Shared;
@@ -96,12 +96,25 @@ fn complain(shared: &Arc<Shared>, malformed: Malformed) {
 fn answer(shared: &Arc<Shared>, id: Id, method: String, params: Option<Payload>, origin: Option<&Id>) {
     match method.as_str() {
         method::PING => shared.outbox.reply(Message::Response { id, result: object(&serde_json::json!({})) }),
-        // Its client's tasks are not the server's business here: no client of ours hosts any for it.
+        _ if method.starts_with("tasks/") => host(shared, id, method, params),
         // What only clients ask is not asked of them: a question is one of theirs, or a method unknown here.
-        _ if method.starts_with("tasks/") || method::is_of_clients(&method) => {
+        _ if method::is_of_clients(&method) => {
             shared.outbox.reply(Message::error(Some(id), &RpcError::method_not_found(&method)));
         }
         _ => ask(shared, id, method, params, origin),
+    }
+}
+
+/// Takes what is asked about hosted tasks to whoever hosts them; where nobody does, there is no such method.
+fn host(shared: &Arc<Shared>, id: Id, method: String, params: Option<Payload>) {
+    let request = TaskRequest { method, params, id, shared: Arc::downgrade(shared) };
+    let refused = match &*shared.host.lock() {
+        Some(host) => host.send(request).err().map(|unsent| unsent.0),
+        None => Some(request),
+    };
+    if let Some(request) = refused {
+        let error = RpcError::method_not_found(&request.method).to_payload();
+        request.reply(Err(error));
     }
 }
 

@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use taskgate_task::Payload;
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{Notify, broadcast, mpsc, watch};
 
 use super::attribution::Put;
-use super::event::{CallEvent, CallFailure, Question};
+use super::event::{CallEvent, CallFailure, Question, TaskRequest};
 use super::mailbox::Mailbox;
 use super::notifications::{Heard, Notifications};
 use super::outbox::Outbox;
@@ -32,6 +32,8 @@ pub(super) struct Shared {
     pub(super) stale: watch::Sender<Option<CloseReason>>,
     pub(super) control: Option<ProcessControl>,
     pub(super) farewell: Option<watch::Receiver<()>>,
+    /// Who answers what the server asks about tasks that are hosted for it.
+    pub(super) host: Mutex<Option<mpsc::UnboundedSender<TaskRequest>>>,
     /// Taken away at the end, so that listeners notice it.
     heard: Mutex<Option<broadcast::Sender<Heard>>>,
     /// What was heard before anybody listened.
@@ -50,6 +52,7 @@ impl Shared {
             stale: watch::Sender::new(None),
             control: link.control.clone(),
             farewell: link.farewell.clone(),
+            host: Mutex::default(),
             heard: Mutex::new(Some(heard)),
             first: Mutex::new(Some(first)),
         }
@@ -67,6 +70,7 @@ impl Shared {
             entry.mailbox.finish(Err(CallFailure::Closed(reason.clone())));
         }
         *self.heard.lock() = None;
+        *self.host.lock() = None;
         self.outdate(reason.clone());
         self.closed.send_if_modified(|closed| {
             let first = closed.is_none();

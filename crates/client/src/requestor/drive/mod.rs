@@ -30,7 +30,7 @@ pub(super) use account::Account;
 pub(super) use account::digest;
 use follow::Start;
 use questions::Questions;
-pub(super) use questions::key_of;
+pub(super) use questions::{key_of, refusal};
 pub(super) use retries::Retries;
 use round::Round;
 use send::Sent;
@@ -171,7 +171,8 @@ impl Driver {
             let (theirs, ours) = (handle.endpoint, self.inner.identity.clone());
             return Err(CallError::WrongEndpoint { theirs, ours });
         }
-        self.feed.accepted(handle.clone());
+        self.feed.keep(handle.clone());
+        self.feed.push(Event::Accepted(handle.clone()));
         self.questions.remember(self.account.resumed(&handle).await?);
         let mut retries = Retries::new(self.inner.patience);
         let connection = self.connected(Era::of(&handle.version), &mut retries, Some(&handle)).await?;

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use taskgate_task::Payload;
-use taskgate_wire::{Id, RawObject, RpcError, meta, method};
+use taskgate_wire::{Id, RawObject, RpcError, hosted, meta, method};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::super::builder::Answering;
 use super::super::connect::Inner;
 use super::super::endpoint::hex;
 use super::super::event::Event;
 use super::super::feed::Feed;
+use super::super::hosting::{Host, with_related};
 use super::super::input::{Input, InputAnswer};
 use crate::session::{Question, QuestionReply};
 
@@ -33,7 +35,7 @@ pub(super) struct Questions {
     /// Whether the call is a task: then its questions can be answered from elsewhere, and later.
     is_task: bool,
     /// Questions of the stream that were left to others.
-    left: Vec<QuestionReply>,
+    left: Vec<Reply>,
 }
 
 /// A question that somebody is thinking about.
@@ -46,11 +48,18 @@ struct Open {
 /// How the answer gets to the server.
 enum Way {
     /// As the response to its request.
-    Reply { id: Id, reply: QuestionReply },
+    Reply { id: Id, reply: Reply },
     /// The stream it came by has ended. The server asks again.
     Lost,
     /// By a request of ours.
     Listed,
+}
+
+/// The way back to a question that came by a stream.
+struct Reply {
+    reply: QuestionReply,
+    /// The task that it names, as its answer has to.
+    related: Option<String>,
 }
 
 /// An answer that is to be sent with a request of ours.
@@ -89,6 +98,7 @@ impl Questions {
     /// A question that came by a stream.
     pub(super) fn live(&mut self, question: Question) {
         let Question { id, method, params, reply } = question;
+        let related = params.as_ref().and_then(related_task);
         let params = params.map(|params| meta::without(meta::RELATED_TASK, params));
         let params = params.map(meta::without_progress_token);
         if let Err(missing) = self.inner.able.allow(&method, params.as_ref()) {
@@ -98,7 +108,16 @@ impl Questions {
         if !method::is_question(&method) {
             return reply.refuse(RpcError::method_not_found(&method).to_payload());
         }
+        if let Some(host) = self.inner.host.clone()
+            && let Some(wish) = Host::wish(&method, params.as_ref())
+        {
+            return match host.begin(&wish, method, params, |input| self.show(input)) {
+                Ok(handle) => reply.answer(handle),
+                Err(error) => reply.refuse(error),
+            };
+        }
         let mut key = key_of(&method, params.as_ref());
+        let reply = Reply { reply, related };
         // What a person has said, or is thinking about, is not asked again because a stream was cut off.
         if let Some((_, answer)) = self.given.remove(&key).filter(|(stream, _)| *stream != self.stream) {
             return self.say(&key, &method, reply, answer);
@@ -112,7 +131,7 @@ impl Questions {
             key = (2..).map(|n| format!("{key}-{n}")).find(|key| !self.open.contains_key(key)).unwrap_or(key);
         }
         if self.open.len() >= MOST {
-            return reply.refuse(refusal("Too many questions are open"));
+            return reply.reply.refuse(refusal("Too many questions are open"));
         }
         self.ask(key, method, params, Way::Reply { id, reply });
     }
@@ -230,27 +249,35 @@ impl Questions {
         }
     }
 
-    fn say(&mut self, key: &str, method: &str, reply: QuestionReply, answer: InputAnswer) {
+    fn say(&mut self, key: &str, method: &str, reply: Reply, answer: InputAnswer) {
         self.given.insert(key.to_owned(), (self.stream, answer.clone()));
-        match answer.into_result(method) {
-            Ok(result) => reply.answer(result),
-            Err(why) => reply.refuse(refusal(&why)),
+        let Reply { reply, related } = reply;
+        match (answer.into_result(method), related) {
+            (Ok(result), Some(task)) => reply.answer(with_related(&task, result)),
+            (Ok(result), None) => reply.answer(result),
+            (Err(why), _) => reply.refuse(refusal(&why)),
         }
         self.feed.push(Event::Answered(key.to_owned()));
+    }
+
+    /// Hands a question to the program: to its handler, which answers in time, or as an event.
+    fn show(&self, input: Input) -> Option<Answering> {
+        match &self.inner.handler {
+            Some(handler) => Some(handler(input)),
+            None => {
+                self.feed.push(Event::Asked(input));
+                None
+            }
+        }
     }
 
     fn ask(&mut self, key: String, method: String, params: Option<Payload>, way: Way) {
         let (reply, answer) = oneshot::channel();
         let input = Input { key: key.clone(), method: method.clone(), params, reply };
         let asked = key.clone();
-        let thinking = match &self.inner.handler {
-            None => {
-                let thinking = self.answers.spawn(async move { (asked, answer.await.ok()) });
-                self.feed.push(Event::Asked(input));
-                thinking
-            }
-            Some(handler) => {
-                let handled = handler(input);
+        let thinking = match self.show(input) {
+            None => self.answers.spawn(async move { (asked, answer.await.ok()) }),
+            Some(handled) => {
                 self.answers.spawn(async move {
                     // In a set of its own, so that a handler that panics has not answered, and one nobody waits for ends.
                     let mut handling = JoinSet::new();
@@ -271,6 +298,13 @@ impl Questions {
     }
 }
 
+/// The task that a question names (2025-11-25).
+fn related_task(params: &Payload) -> Option<String> {
+    let params = RawObject::parse(params.as_str()).ok()?;
+    let named = RawObject::parse(params.get("_meta")?.get()).ok()?.get(meta::RELATED_TASK)?.to_owned();
+    hosted::told_of(&Payload::from(named))
+}
+
 /// What a question that comes by a stream is known by: the same words have the same key.
 pub(in super::super) fn key_of(method: &str, params: Option<&Payload>) -> String {
     let params = params.cloned().map(|params| meta::without(meta::RELATED_TASK, params));
@@ -282,7 +316,7 @@ pub(in super::super) fn key_of(method: &str, params: Option<&Payload>) -> String
 }
 
 /// The error object for a question that was put to somebody and has no answer (2025-11-25, sampling: -1).
-fn refusal(why: &str) -> Payload {
+pub(in super::super) fn refusal(why: &str) -> Payload {
     Payload::from_value(&serde_json::json!({ "code": -1, "message": why }))
         .unwrap_or_else(|_| Payload::null())
 }

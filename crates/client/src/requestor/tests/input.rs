@@ -108,7 +108,10 @@ async fn a_question_on_a_broken_stream_is_asked_once() {
             input.answer(json!({ "x": 1 }));
         }
         let (id, answer) = server.response().await;
-        assert_eq!((id, answer), (Id::number(2), Ok(json!({ "action": "accept", "content": { "x": 1 } }))));
+        // What belongs to a task names it, in both directions (2025-11-25).
+        let related = json!({ "io.modelcontextprotocol/related-task": { "taskId": "T" } });
+        let expected = json!({ "action": "accept", "content": { "x": 1 }, "_meta": related });
+        assert_eq!((id, answer), (Id::number(2), Ok(expected)));
         server.answer(&waiting, result("done")).await;
         server.state("completed", json!({})).await;
         let rest = events(&mut call).await;

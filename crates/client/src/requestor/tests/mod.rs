@@ -2,6 +2,7 @@
 
 mod basics;
 mod cancelling;
+mod hosting;
 mod input;
 #[cfg(feature = "ledger")]
 mod ledger;

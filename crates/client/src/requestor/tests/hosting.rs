@@ -1,0 +1,206 @@
+use super::*;
+
+fn hosting() -> Hosting {
+    Hosting { most: 2, max_ttl: Duration::from_secs(600), ..Hosting::default() }
+}
+
+/// A client that hosts tasks, its server, and a call of it that is under way.
+async fn hosts() -> (Client, Server, PendingCall, Request, Script) {
+    let mut script = Script::new();
+    let builder = script.builder().answers(Answers { sampling: true, ..Answers::ELICITATION });
+    let builder = builder.host_tasks(hosting()).prefer(crate::Version::V2025_11_25);
+    let (client, (mut server, declared)) = tokio::join!(builder.connect(), async {
+        let mut server = script.next().await;
+        let request = server.expect("initialize").await;
+        let said = json!({ "protocolVersion": OLD, "capabilities": { "tools": {} } });
+        server.answer(&request, said).await;
+        (server, request.params["capabilities"].clone())
+    });
+    let requests = json!({ "elicitation": { "create": {} }, "sampling": { "createMessage": {} } });
+    assert_eq!(declared["tasks"], json!({ "list": {}, "cancel": {}, "requests": requests }));
+    let client = client.expect("connect");
+    let call = client.call("t", json!({}));
+    let request = server.expect("tools/call").await;
+    (client, server, call, request, script)
+}
+
+fn question(ttl: Option<u64>) -> Value {
+    let task = ttl.map_or_else(|| json!({}), |ttl| json!({ "ttl": ttl }));
+    json!({ "message": "A?", "requestedSchema": {}, "task": task })
+}
+
+impl Server {
+    /// Asks something and takes the answer.
+    async fn asks(&mut self, id: u64, method: &str, params: Value, origin: &Request) -> Result<Value, Value> {
+        self.ask(id, method, params, origin).await;
+        let (answered, answer) = self.response().await;
+        assert_eq!(answered, Id::number(id));
+        answer
+    }
+
+    /// Makes a task of a question.
+    async fn hosted(&mut self, id: u64, ttl: Option<u64>, origin: &Request) -> Value {
+        let answer = self.asks(id, "elicitation/create", question(ttl), origin).await.expect("a handle");
+        let task = answer["task"].clone();
+        assert_eq!(answer["_meta"]["io.modelcontextprotocol/related-task"]["taskId"], task["taskId"]);
+        task
+    }
+}
+
+/// A question becomes a task of the client's, which is asked about, waited for, listed, and tells its result, whatever becomes of
+/// the call that it came by.
+#[tokio::test(start_paused = true)]
+async fn a_question_can_be_a_task() {
+    let (_client, mut server, mut call, request, _script) = hosts().await;
+    let task = server.hosted(1, None, &request).await;
+    let id = task["taskId"].as_str().expect("an id").to_owned();
+    assert!(id.len() >= 32 && task["status"] == "working" && task["ttl"] == 600_000, "{task}");
+    assert_eq!((&task["pollInterval"], task["createdAt"].is_string()), (&json!(5000), true));
+    let input = asked(&mut call).await;
+    assert!(input.params.as_ref().is_some_and(|params| !params.as_str().contains("task")));
+    let about = json!({ "taskId": id });
+    assert_eq!(server.asks(2, "tasks/get", about.clone(), &request).await.expect("a state"), task);
+    let listed = server.asks(3, "tasks/list", json!({}), &request).await.expect("a list");
+    assert_eq!(listed["tasks"], json!([task]));
+    server.answer(&request, result("done")).await;
+    call.result().await.expect("a result");
+    // It blocks until there is an answer.
+    server.ask(4, "tasks/result", about.clone(), &request).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(
+        server.asks(5, "tasks/get", about.clone(), &request).await.expect("a state")["status"],
+        "working"
+    );
+    input.answer(json!({ "x": 1 }));
+    let (answered, answer) = server.response().await;
+    let answer = answer.expect("a result");
+    assert_eq!(
+        (answered, &answer["action"], &answer["content"]),
+        (Id::number(4), &json!("accept"), &json!({ "x": 1 }))
+    );
+    assert_eq!(answer["_meta"]["io.modelcontextprotocol/related-task"]["taskId"], id);
+    assert_eq!(
+        server.asks(6, "tasks/get", about.clone(), &request).await.expect("a state")["status"],
+        "completed"
+    );
+    let again = server.asks(7, "tasks/result", about.clone(), &request).await.expect("a result");
+    assert_eq!(again, answer);
+    // What is over stays as it is.
+    let late = server.asks(8, "tasks/cancel", about, &request).await.expect_err("over");
+    assert_eq!(late["code"], -32602);
+}
+
+/// A task that its server cancels is nobody's any more, and whoever waits for it hears that.
+#[tokio::test(start_paused = true)]
+async fn a_hosted_task_can_be_cancelled() {
+    let (_client, mut server, mut call, request, _script) = hosts().await;
+    let task = server.hosted(1, None, &request).await;
+    let mut input = asked(&mut call).await;
+    let about = json!({ "taskId": task["taskId"] });
+    server.ask(2, "tasks/result", about.clone(), &request).await;
+    server.ask(3, "tasks/cancel", about.clone(), &request).await;
+    let mut answers = [server.response().await, server.response().await];
+    answers.sort_by_key(|(id, _)| id.as_number());
+    let [(_, waited), (_, cancelled)] = answers;
+    assert_eq!(cancelled.expect("cancelled")["status"], "cancelled");
+    assert_eq!(waited.expect_err("cancelled")["code"], -32603);
+    input.withdrawn().await;
+    input.answer(json!({}));
+    assert_eq!(server.asks(4, "tasks/get", about, &request).await.expect("a state")["status"], "cancelled");
+}
+
+/// There is a limit to tasks and to their time. What has expired is unknown, for whoever waits for it too, and makes room.
+#[tokio::test(start_paused = true)]
+async fn hosted_tasks_are_limited_and_expire() {
+    let (_client, mut server, mut call, request, _script) = hosts().await;
+    let short = server.hosted(1, Some(10_000), &request).await;
+    let long = server.hosted(2, Some(u64::MAX), &request).await;
+    assert_eq!((&short["ttl"], &long["ttl"]), (&json!(10_000), &json!(600_000)));
+    let refused = server.asks(3, "elicitation/create", question(None), &request).await.expect_err("too many");
+    assert_eq!(refused["code"], -32603);
+    let mut input = asked(&mut call).await;
+    server.ask(4, "tasks/result", json!({ "taskId": short["taskId"] }), &request).await;
+    let (_, waited) = server.response().await;
+    let unknown = server.asks(5, "tasks/get", json!({ "taskId": "unknown" }), &request).await;
+    assert_eq!(waited, unknown);
+    assert_eq!(unknown.expect_err("unknown")["code"], -32602);
+    input.withdrawn().await;
+    server.hosted(6, None, &request).await;
+}
+
+/// Whoever says no to a form has answered it; a model that says nothing has failed; a question that does not ask for a task is
+/// none.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_the_end_of_a_task() {
+    let (_client, mut server, mut call, request, _script) = hosts().await;
+    let form = server.hosted(1, None, &request).await;
+    asked(&mut call).await.decline();
+    let answer = server.asks(2, "tasks/result", json!({ "taskId": form["taskId"] }), &request).await;
+    assert_eq!(answer.expect("a result")["action"], "decline");
+    let sample = json!({ "messages": [], "task": {} });
+    let task =
+        server.asks(3, "sampling/createMessage", sample, &request).await.expect("a handle")["task"].clone();
+    drop(asked(&mut call).await);
+    let about = json!({ "taskId": task["taskId"] });
+    let answer = server.asks(4, "tasks/result", about.clone(), &request).await;
+    assert_eq!(answer.expect_err("failed")["code"], -1);
+    assert_eq!(server.asks(5, "tasks/get", about, &request).await.expect("a state")["status"], "failed");
+    server.ask(6, "elicitation/create", json!({ "message": "B?" }), &request).await;
+    asked(&mut call).await.cancel();
+    assert_eq!(server.response().await, (Id::number(6), Ok(json!({ "action": "cancel" }))));
+}
+
+/// A server that comes back finds the tasks that are hosted for it; a handler answers them, too.
+#[tokio::test(start_paused = true)]
+async fn hosted_tasks_outlast_a_connection() {
+    let mut script = Script::new();
+    let builder = script.builder().prefer(crate::Version::V2025_11_25).host_tasks(hosting());
+    let builder = builder.input_handler(|_| async {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        InputAnswer::Accept(json!({ "x": 1 }))
+    });
+    let (client, mut server) = tokio::join!(builder.connect(), async {
+        let mut server = script.next().await;
+        server.initialize(OLD).await;
+        server
+    });
+    let client = client.expect("connect");
+    let call = client.call("t", json!({}));
+    let request = server.begin(OLD, 1000).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    server.state("input_required", json!({})).await;
+    let waiting = server.expect("tasks/result").await;
+    let task = server.hosted(1, None, &waiting).await;
+    server.close().await;
+    let mut server = script.next().await;
+    server.initialize(OLD).await;
+    server.ask(2, "tasks/result", json!({ "taskId": task["taskId"] }), &request).await;
+    let answer = loop {
+        match server.message().await.expect("the client is there") {
+            Message::Response { id, result } if id == Id::number(2) => break value(&result),
+            Message::Error { error, .. } => panic!("{error:?}"),
+            Message::Request { id, method, .. } if method == "tasks/get" => {
+                let state = payload(&json!({ "taskId": "T", "status": "working" }));
+                server.say(Message::Response { id, result: state }).await;
+            }
+            _ => {}
+        }
+    };
+    assert_eq!(answer["content"], json!({ "x": 1 }));
+    server.complete(OLD).await;
+    call.await.expect("a result");
+}
+
+/// Who hosts none says so: nothing is declared, and nothing is answered.
+#[tokio::test(start_paused = true)]
+async fn whoever_hosts_no_tasks_has_none() {
+    let (client, mut server, _script) = open("2025-06-18").await;
+    let mut call = client.call("t", json!({}));
+    let request = server.expect("tools/call").await;
+    let refused = server.asks(1, "tasks/get", json!({ "taskId": "x" }), &request).await;
+    assert_eq!(refused.expect_err("refused")["code"], -32601);
+    // A wish that was not offered is nothing.
+    server.ask(2, "elicitation/create", question(None), &request).await;
+    asked(&mut call).await.answer(json!({}));
+    assert_eq!(server.response().await.1.expect("a result")["action"], "accept");
+}
