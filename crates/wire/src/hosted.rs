@@ -283,6 +283,24 @@ mod tests {
             assert_eq!(read, interval.map(Duration::from_millis), "{number}");
         }
         assert_eq!(state(NEW, &json("null")), None);
+        let task = state(NEW, &json(r#"{"ttlMs":5000,"ttl":1,"createdAt":"then"}"#)).expect("an object");
+        assert_eq!((task.ttl, task.created), (Some(Duration::from_secs(5)), Some(json("\"then\""))));
+        assert_eq!(read(r#"{"ttl":null}"#).ttl, None);
+    }
+
+    /// What taskgate says of idempotency keys is read where it is said, and nowhere else.
+    #[test]
+    fn words_about_keys_are_told_from_others() {
+        let honours = |text: &str| honours_keys(json(text).as_raw());
+        assert!(honours(r#"{"experimental":{"io.taskgate/idempotency-key":{}}}"#));
+        assert!(!honours(r#"{"experimental":{"io.taskgate/idempotency-key":false}}"#));
+        assert!(!honours(r#"{"io.taskgate/idempotency-key":{},"experimental":{}}"#));
+        assert!(is_unknown_key(&json(r#"{"code":-32602,"data":{"reason":"key_not_found"}}"#)));
+        for other in
+            [r#"{"code":-32602}"#, r#"{"data":{"reason":"run_limit"}}"#, r#"{"data":"key_not_found"}"#]
+        {
+            assert!(!is_unknown_key(&json(other)), "{other}");
+        }
     }
 
     #[test]

@@ -54,3 +54,31 @@ impl OwnTask {
 pub fn related(task: &str) -> Value {
     json!({ RELATED_TASK: { "taskId": task } })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_worded_as_its_generation_does() {
+        let at = Timestamp::from_millis(1_764_066_600_000);
+        let mut task = OwnTask {
+            id: "a".to_owned(),
+            status: Status::Working,
+            message: None,
+            created: at,
+            updated: at,
+            ttl: Duration::from_secs(60),
+            poll_interval: Duration::from_secs(5),
+        };
+        let state = json!({ "taskId": "a", "status": "working", "createdAt": "2025-11-25T10:30:00.000Z",
+            "lastUpdatedAt": "2025-11-25T10:30:00.000Z", "ttl": 60_000, "pollInterval": 5000 });
+        assert_eq!(task.state(), state);
+        assert_eq!(task.created()["task"], state);
+        (task.status, task.message) = (Status::Failed, Some("no".to_owned()));
+        assert_eq!(
+            (&task.state()["status"], &task.state()["statusMessage"]),
+            (&json!("failed"), &json!("no"))
+        );
+    }
+}

@@ -31,6 +31,12 @@ impl Inner {
         tokio::time::timeout(self.deadline, what).await.map_err(late)?
     }
 
+    /// The version that is spoken.
+    pub(super) async fn version(&self) -> Result<taskgate_wire::Version, CallError> {
+        let spoken = async { Ok(self.connection(Era::Newest).await?.lane.version()) };
+        self.in_time(None, spoken).await
+    }
+
     /// Asks something that may be asked any number of times.
     async fn ask(
         &self,

@@ -154,15 +154,18 @@ impl Client {
     }
 
     /// The way back to a task whose id is known from elsewhere: [`Client::list`], say.
+    ///
+    /// # Errors
+    ///
+    /// Why the server cannot be asked which version it speaks.
     pub async fn handle(
         &self,
         task: impl Into<String>,
         tool: impl Into<String>,
     ) -> Result<Handle, CallError> {
-        let connection = self.0.connection(Era::Newest).await?;
         Ok(Handle {
             endpoint: self.0.identity.clone(),
-            version: connection.lane.version().as_str().to_owned(),
+            version: self.0.version().await?.as_str().to_owned(),
             task: task.into(),
             tool: tool.into(),
             created: 0,

@@ -72,11 +72,10 @@ impl Feed {
         self.handle.get()
     }
 
-    /// Notes the handle, and tells of it.
-    pub(super) fn accepted(&self, handle: Handle) {
-        if self.handle.set(handle.clone()).is_ok() {
-            self.push(Event::Accepted(handle));
-        }
+    /// Notes the handle: from now on the call is a task.
+    pub(super) fn keep(&self, handle: Handle) {
+        // There is one task of a call.
+        let _ = self.handle.set(handle);
     }
 
     /// Adds an event. A state that nobody has looked at gives way to a newer one.

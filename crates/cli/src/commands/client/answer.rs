@@ -20,6 +20,10 @@ pub async fn run(args: Answer, signals: &mut Signals) -> Result<(), Failure> {
     let state =
         or_stop(signals, async { client.get(&handle).await.map_err(|error| failure(&error)) }).await?;
     let done = match state.status {
+        TaskStatus::InputRequired if state.inputs.is_empty() && args.key.is_some() => Err(Failure::new(
+            ExitCode::Invalid,
+            "--key: this server does not say what a task asks before it asks it; leave the key out",
+        )),
         // Where the questions are in the state, they can be answered one by one; else they come as soon as the task is followed.
         TaskStatus::InputRequired if state.inputs.is_empty() => {
             let call = client.resume(handle);

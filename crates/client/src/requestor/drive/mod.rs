@@ -172,7 +172,8 @@ impl Driver {
             let (theirs, ours) = (handle.endpoint, self.inner.identity.clone());
             return Err(CallError::WrongEndpoint { theirs, ours });
         }
-        self.feed.accepted(handle.clone());
+        self.feed.keep(handle.clone());
+        self.feed.push(Event::Accepted(handle.clone()));
         self.questions.remember(self.account.resumed(&handle).await?);
         let mut retries = Retries::new(self.inner.patience);
         let connection = self.connected(Era::of(&handle.version), &mut retries, Some(&handle)).await?;

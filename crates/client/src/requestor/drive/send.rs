@@ -252,12 +252,14 @@ impl Driver {
             tool: request.tool.clone(),
             created: super::super::now(),
         };
-        // Known at once: should the call be given up while this is written, it is a task that goes on.
-        self.feed.accepted(handle.clone());
+        // Known at once: should the call be given up while this is written, it is a task that goes on. It is told when it is
+        // written.
+        self.feed.keep(handle.clone());
         if let Err(error) = self.account.accepted(&handle).await {
             connection.let_go_of(&handle.task);
             return Err(error);
         }
+        self.feed.push(Event::Accepted(handle.clone()));
         Ok(Start { connection: connection.clone(), handle, first: Some(first), token: Some(token), heard })
     }
 }
