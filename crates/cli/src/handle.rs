@@ -20,9 +20,9 @@ pub struct Token {
     pub named: Named,
 }
 
-/// As it is written: identity, name, version, task, tool, created.
+/// As it is written: identity, name, version, task, tool, created, session.
 #[derive(Serialize, Deserialize)]
-struct Written(String, Option<String>, String, String, String, u64);
+struct Written(String, Option<String>, String, String, String, u64, #[serde(default)] Option<String>);
 
 impl Token {
     /// The handle of a task at a server that was named so.
@@ -34,10 +34,10 @@ impl Token {
     /// The word.
     pub fn write(&self) -> String {
         let name = self.named.name().map(str::to_owned);
-        let Handle { endpoint, version, task, tool, created } = self.handle.clone();
+        let Handle { endpoint, version, task, session, tool, created } = self.handle.clone();
         // Text and numbers can always be written.
-        let text =
-            serde_json::to_vec(&Written(endpoint, name, version, task, tool, created)).unwrap_or_default();
+        let text = serde_json::to_vec(&Written(endpoint, name, version, task, tool, created, session))
+            .unwrap_or_default();
         format!("{START}{}", URL_SAFE_NO_PAD.encode(text))
     }
 
@@ -56,9 +56,9 @@ impl Token {
         let text =
             URL_SAFE_NO_PAD.decode(text).map_err(|_| "is no whole handle; was it copied to its end?")?;
         let written = serde_json::from_slice(&text).map_err(|_| "is no handle of this taskgate")?;
-        let Written(endpoint, name, version, task, tool, created) = written;
+        let Written(endpoint, name, version, task, tool, created, session) = written;
         let named = Named::again(&endpoint, name);
-        Ok(Token { handle: Handle { endpoint, version, task, tool, created }, named })
+        Ok(Token { handle: Handle { endpoint, version, task, session, tool, created }, named })
     }
 }
 
@@ -71,6 +71,7 @@ mod tests {
             endpoint: endpoint.to_owned(),
             version: "2026-07-28".to_owned(),
             task: "ä \u{1}\"".to_owned(),
+            session: Some("s".to_owned()),
             tool: "slow".to_owned(),
             created: 5,
         }

@@ -13,6 +13,8 @@ CREATE TABLE call (
     state TEXT NOT NULL,
     version TEXT,
     task TEXT,
+    -- The session at its server that the task was made in.
+    session TEXT,
     -- Milliseconds since 1970.
     created INTEGER NOT NULL,
     -- How it ended, in one word.

@@ -59,8 +59,8 @@ impl Ledger {
     pub(crate) async fn accepted(&self, id: CallId, handle: Handle) -> Result<(), LedgerError> {
         self.with(move |db, _| {
             db.execute(
-                "UPDATE call SET state = 'accepted', version = ?2, task = ?3 WHERE id = ?1",
-                (id, handle.version, handle.task),
+                "UPDATE call SET state = 'accepted', version = ?2, task = ?3, session = ?4 WHERE id = ?1",
+                (id, handle.version, handle.task, handle.session),
             )
             .map(drop)
         })
@@ -80,11 +80,11 @@ impl Ledger {
             if let Some(id) = known {
                 return Ok(id);
             }
-            let Handle { endpoint, version, task, tool, created } = handle;
+            let Handle { endpoint, version, task, session, tool, created } = handle;
             db.execute(
-                "INSERT INTO call (run, endpoint, tool, digest, keyed, state, version, task, created)
-                 VALUES (?1, ?2, ?3, x'', 0, 'accepted', ?4, ?5, ?6)",
-                (run, endpoint, tool, version, task, i64::try_from(created).unwrap_or(i64::MAX)),
+                "INSERT INTO call (run, endpoint, tool, digest, keyed, state, version, task, session, created)
+                 VALUES (?1, ?2, ?3, x'', 0, 'accepted', ?4, ?5, ?6, ?7)",
+                (run, endpoint, tool, version, task, session, i64::try_from(created).unwrap_or(i64::MAX)),
             )?;
             Ok(db.last_insert_rowid())
         })
@@ -125,7 +125,7 @@ impl Ledger {
 fn take_over(db: &Connection, run: &str, endpoint: &str) -> rusqlite::Result<Vec<Open>> {
     let mut taken = db.prepare_cached(
         "UPDATE call SET run = ?1 WHERE endpoint = ?2 AND run <> ?1 AND state <> 'ended'
-         RETURNING id, endpoint, tool, digest, key, keyed, version, task, created",
+         RETURNING id, endpoint, tool, digest, key, keyed, version, task, session, created",
     )?;
     let mut open: Vec<Open> = taken.query_map((run, endpoint), read)?.collect::<Result<_, _>>()?;
     open.sort_by_key(|call| call.id);
@@ -137,8 +137,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Open> {
     let created = u64::try_from(row.get::<_, i64>("created")?).unwrap_or_default();
     let stage = match (row.get("version")?, row.get("task")?) {
         (Some(version), Some(task)) => {
-            let endpoint = row.get("endpoint")?;
-            Stage::Accepted(Handle { endpoint, version, task, tool: tool.clone(), created })
+            let (endpoint, session) = (row.get("endpoint")?, row.get("session")?);
+            Stage::Accepted(Handle { endpoint, version, task, session, tool: tool.clone(), created })
         }
         _ => Stage::Sent(row.get::<_, Option<String>>("key")?.filter(|_| row.get("keyed") == Ok(true))),
     };

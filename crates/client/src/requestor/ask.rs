@@ -47,11 +47,17 @@ impl Inner {
         let mut retries = Retries::new(self.patience);
         loop {
             let why = match self.connection(era).await {
-                Ok(connection) => match request(&connection)?.outcome().await {
-                    Ok(answer) => return Ok((connection, answer)),
-                    Err(failure) if may_again(&failure) => failure.to_string(),
-                    Err(failure) => return Err(refused(failure, handle)),
-                },
+                Ok(connection) => {
+                    let connection = match handle {
+                        Some(handle) => self.back_to(handle, connection).await,
+                        None => connection,
+                    };
+                    match request(&connection)?.outcome().await {
+                        Ok(answer) => return Ok((connection, answer)),
+                        Err(failure) if may_again(&failure) => failure.to_string(),
+                        Err(failure) => return Err(refused(failure, handle)),
+                    }
+                }
                 Err(error) if may_come_back(&error) => error.to_string(),
                 Err(error) => return Err(error.into()),
             };
@@ -139,6 +145,7 @@ impl Inner {
         self.is_ours(handle)?;
         let answered = async {
             let connection = self.connection(Era::of(&handle.version)).await?;
+            let connection = self.back_to(handle, connection).await;
             match connection.dialect.ok_or_else(no_tasks)? {
                 Dialect::D2025_11_25 => answer_live(&connection, handle, key, answer).await,
                 Dialect::D2026_07_28 => self.answer_listed(handle, key, answer).await,

@@ -167,6 +167,7 @@ impl Client {
             endpoint: self.0.identity.clone(),
             version: self.0.version().await?.as_str().to_owned(),
             task: task.into(),
+            session: None,
             tool: tool.into(),
             created: 0,
         })

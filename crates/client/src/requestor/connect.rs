@@ -15,6 +15,7 @@ use tokio::sync::{Mutex, mpsc};
 use super::builder::{ClientBuilder, Handler, TaskUse};
 use super::endpoint::Endpoint;
 use super::error::{CallError, ConnectError};
+use super::handle::Handle;
 use super::hosting::Host;
 use super::pace::Pace;
 use crate::session::{
@@ -24,6 +25,8 @@ use crate::session::{
 
 /// Pages of a list that are read. A server that has more does not stop.
 const PAGES: usize = 1000;
+/// How long a server may take to say whether it knows a task in the session it was made in.
+const FINDING: Duration = Duration::from_secs(10);
 /// All calls of a client are one caller's.
 const OWNER: &str = "client";
 
@@ -126,6 +129,18 @@ impl Inner {
         }
     }
 
+    /// The connection over which a task is asked about: in the session it was made in, if its server still knows it there.
+    pub(super) async fn back_to(&self, handle: &Handle, connection: Arc<Connection>) -> Arc<Connection> {
+        let Some(before) = handle.session.as_deref().and_then(|name| connection.before(name)) else {
+            return connection;
+        };
+        let known = before.about(method::TASKS_GET, &handle.task).outcome();
+        match tokio::time::timeout(FINDING, known).await {
+            Ok(Ok(_)) => Arc::new(before),
+            Ok(Err(_)) | Err(_) => connection,
+        }
+    }
+
     /// The connection that there is, if there is one.
     pub(super) fn present(&self) -> Option<Arc<Connection>> {
         self.newest.try_lock().ok()?.connection.clone()
@@ -220,6 +235,28 @@ impl Connection {
             tools: Mutex::default(),
             tools_changed,
         })
+    }
+
+    /// The name of its session, where tasks may depend on it.
+    pub(super) fn session_name(&self) -> Option<String> {
+        match self.lane {
+            Lane::Legacy(_) => self.session.named()?.name(),
+            Lane::Modern(_) => None,
+        }
+    }
+
+    /// The same server in the session of this name, if that is another one.
+    fn before(&self, name: &str) -> Option<Connection> {
+        let own = self.session_name()?;
+        let session = self.session.resumed(name).filter(|_| own != name)?;
+        Connection::new(session, self.with_tasks.clone()).ok()
+    }
+
+    /// A task goes on in its session, which must not end with this program's connection; or has ended.
+    pub(super) fn holds_session(&self, holds: bool) {
+        if let (Some(named), Lane::Legacy(_)) = (self.session.named(), self.lane) {
+            if holds { named.hold() } else { named.release() }
+        }
     }
 
     /// Makes a call. With `tasks`, as a client that can be answered with a task.

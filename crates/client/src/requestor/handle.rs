@@ -10,6 +10,10 @@ pub struct Handle {
     pub version: String,
     /// The server's id for it.
     pub task: String,
+    /// The session it was made in, as its server calls it (over HTTP, up to 2025-11-25). There are servers whose tasks belong to
+    /// one, so whoever comes back for the task comes back in that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     /// The tool that was called.
     pub tool: String,
     /// When the call was made, in milliseconds since 1970, by the clock of whoever made it.

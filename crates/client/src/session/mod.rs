@@ -93,7 +93,8 @@ impl Session {
     /// server still has it is found out by asking. Whoever asks for the same one shares it.
     pub fn resumed(&self, name: &str) -> Option<Session> {
         let mut all = self.line.0.resumed.lock();
-        let line = match all.get(name).and_then(Weak::upgrade) {
+        let works = |line: &Arc<Lifeline>| line.0.stale.borrow().is_none();
+        let line = match all.get(name).and_then(Weak::upgrade).filter(works) {
             Some(line) => line,
             None => {
                 let link = self.named()?.link_to(name).ok()?;

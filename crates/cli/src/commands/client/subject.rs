@@ -63,7 +63,7 @@ fn at(named: &Named, task: &str, server: &Server) -> Result<Subject, Failure> {
     } else {
         // How it was made is not known; the server of today's connection is asked.
         let (endpoint, task) = (target.endpoint.identity(), task.to_owned());
-        Handle { endpoint, version: String::new(), task, tool: String::new(), created: 0 }
+        Handle { endpoint, version: String::new(), task, session: None, tool: String::new(), created: 0 }
     };
     Ok(Subject { handle, target })
 }

@@ -96,6 +96,7 @@ impl Driver {
         }
         retries.reset();
         self.questions.of_task();
+        let held = first.is_some().then(|| connection.clone());
         let mut following = Following {
             driver: self,
             retries,
@@ -123,7 +124,18 @@ impl Driver {
         if let Some(first) = first {
             following.tell(&first, None);
         }
-        following.run().await
+        let end = following.run().await;
+        let is_over = match &end {
+            Ok(_) => true,
+            Err(error) => matches!(
+                error,
+                CallError::Failed { .. } | CallError::Cancelled { .. } | CallError::Expired { .. }
+            ),
+        };
+        if let Some(connection) = held.filter(|_| is_over) {
+            connection.holds_session(false);
+        }
+        end
     }
 }
 

@@ -191,7 +191,10 @@ impl Driver {
         loop {
             let inner = self.inner.clone();
             let error = match self.unless_cancelled(handle, inner.connection(era)).await? {
-                Ok(connection) => return Ok(connection),
+                Ok(connection) => {
+                    let Some(handle) = handle else { return Ok(connection) };
+                    return self.unless_cancelled(Some(handle), inner.back_to(handle, connection)).await;
+                }
                 Err(error) => error,
             };
             if !may_come_back(&error) {

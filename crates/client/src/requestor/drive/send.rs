@@ -249,14 +249,17 @@ impl Driver {
             endpoint: self.inner.identity.clone(),
             version: connection.lane.version().as_str().to_owned(),
             task,
+            session: connection.session_name(),
             tool: request.tool.clone(),
             created: super::super::now(),
         };
         // Known at once: should the call be given up while this is written, it is a task that goes on. It is told when it is
         // written.
         self.feed.keep(handle.clone());
+        connection.holds_session(true);
         if let Err(error) = self.account.accepted(&handle).await {
             connection.let_go_of(&handle.task);
+            connection.holds_session(false);
             return Err(error);
         }
         self.feed.push(Event::Accepted(handle.clone()));
