@@ -2,6 +2,7 @@
 
 mod auth;
 mod broken;
+mod come_back;
 mod discovery;
 mod in_session;
 mod stateless;
