@@ -17,8 +17,8 @@ pub use ledger::{Ledger, LedgerError};
 pub use requestor::Unseen;
 pub use requestor::{
     Answers, CallError, CallRequest, CallResult, Client, ClientBuilder, ConnectError, Endpoint, Event,
-    Handle, Input, InputAnswer, InputKind, Pace, PendingCall, Progress, RpcFailure, TaskState, TaskStatus,
-    TaskUse,
+    Handle, Hosting, Input, InputAnswer, InputKind, Pace, PendingCall, Progress, RpcFailure, TaskState,
+    TaskStatus, TaskUse,
 };
 pub use session::{
     CallEvent, CallFailure, CallOptions, Heard, Lane, LaneDescription, Lanes, Notifications, OpenError,

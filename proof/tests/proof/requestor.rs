@@ -38,6 +38,9 @@ const USUAL: [(&str, &str); 12] = [
 /// A cell of the table: which call, what is seen of it, and why that is not the usual.
 type Other = (&'static str, &'static str, &'static str);
 
+/// The message of a form, and how it is filled in.
+type Filled = (&'static str, Value);
+
 struct Peer {
     name: &'static str,
     command: fn() -> Command,
@@ -148,7 +151,7 @@ pub fn line(handle: Option<&Handle>, outcome: Result<CallResult, CallError>) -> 
 
 /// Follows a call to its end. Of the questions, the first is answered at once, all others when the server has that answer.
 /// Nothing is asked twice.
-async fn seen(client: &Client, mut call: PendingCall, answers: &[(&str, Value)]) -> String {
+async fn seen(client: &Client, mut call: PendingCall, answers: &[Filled]) -> String {
     let mut asked: BTreeMap<String, usize> = BTreeMap::new();
     let mut waiting: Vec<Input> = Vec::new();
     let mut is_answered = false;
@@ -224,9 +227,9 @@ async fn expiry(client: &Client) -> String {
 async fn every_call(stage: &mut Stage<'_>) -> Vec<(&'static str, String)> {
     let client = stage.client().await;
     let mut all = Vec::new();
-    let no_questions: &[(&str, Value)] = &[];
+    let no_questions: &[Filled] = &[];
     let both = [("one", json!({ "value": "1" })), ("two", json!({ "value": "2" }))];
-    let calls: [(&str, &str, Value, &[(&str, Value)]); 7] = [
+    let calls: [(&str, &str, Value, &[Filled]); 7] = [
         ("plain", "greet", json!({ "name": "Grüße 漢😀" }), no_questions),
         ("task", "slow_compute", json!({ "seconds": 0.1, "label": "Grüße\u{2028}漢😀" }), no_questions),
         ("error", "protocol_error_job", json!({}), no_questions),

@@ -4,11 +4,10 @@
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use taskgate_client::requestor::Hosting;
 use taskgate_client::transport::http::ServerUrl;
 use taskgate_client::{
-    Answers, CallError, Client, Endpoint, Event, HttpServer, Input, InputAnswer, InputKind, StdioCommand,
-    TaskStatus,
+    Answers, CallError, Client, Endpoint, Event, Hosting, HttpServer, Input, InputAnswer, InputKind,
+    StdioCommand, TaskStatus,
 };
 use taskgate_proof::program::{Program, pid_with, signal};
 use taskgate_proof::{peers, wait};
