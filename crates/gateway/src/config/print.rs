@@ -79,8 +79,8 @@ impl Config {
         writeln!(out, "\n[hosts]")?;
         set(out, "budget", budget(hosts.budget))?;
         let clients = hosts.clients.iter();
-        let clients = clients.map(|(pattern, own)| format!("{} = {}", text(pattern), budget(*own)));
-        set(out, "clients", format!("{{ {} }}", clients.collect::<Vec<_>>().join(", ")))
+        let clients = clients.map(|(pattern, own)| (pattern.clone(), budget(*own)));
+        set(out, "clients", Value::Table(clients.collect()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The file exactly as it was written: nothing defaulted, nothing converted, every value with its place.
 
-mod hosts;
+pub(super) mod hosts;
 pub(super) mod http;
 mod run;
 

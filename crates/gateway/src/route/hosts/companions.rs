@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use taskgate_task::{InvalidPayload, Owner, Payload};
-use taskgate_wire::{ListKind, Meta, RawObject, RpcError};
+use taskgate_wire::tool::{self, TaskSupport};
+use taskgate_wire::{Dialect, ListKind, Meta, RawObject, RpcError};
 
 use super::super::{Answer, Caller, Request};
 use crate::gateway::Gateway;
@@ -175,14 +176,19 @@ impl Gateway {
             return Ok(page);
         };
         join_all(upstreams.iter().map(|upstream| upstream.learn(ListKind::Tools))).await;
-        appended(&page, &upstreams.companions(), budget).map_err(|error| {
+        appended(&page, &upstreams.companions(), budget, caller.dialect()).map_err(|error| {
             RpcError::internal(format!("the list of tools cannot be written: {error}")).to_payload()
         })
     }
 }
 
 /// The page with the companions, if it is the last one.
-fn appended(page: &Payload, names: &Names, budget: Duration) -> Result<Payload, InvalidPayload> {
+fn appended(
+    page: &Payload,
+    names: &Names,
+    budget: Duration,
+    dialect: Option<Dialect>,
+) -> Result<Payload, InvalidPayload> {
     let mut list = RawObject::parse(page.as_str())?;
     if list.get("nextCursor").is_some_and(|next| next.get() != "null") {
         return Ok(page.clone());
@@ -190,7 +196,13 @@ fn appended(page: &Payload, names: &Names, budget: Duration) -> Result<Payload, 
     let listed = list.get("tools").map_or("[]", RawValue::get).to_owned();
     let mut tools: Vec<Payload> = serde_json::from_str(&listed)?;
     for companion in Companion::ALL {
-        tools.push(companion.definition(names, budget)?);
+        let definition = companion.definition(names, budget)?;
+        tools.push(match dialect {
+            Some(Dialect::D2025_11_25) => {
+                tool::for_session(definition.as_raw(), None, Some(TaskSupport::Forbidden))?
+            }
+            Some(Dialect::D2026_07_28) | None => definition,
+        });
     }
     list.set("tools", to_raw_value(&tools)?);
     if list.get("cacheScope").is_some() {
@@ -223,7 +235,7 @@ mod tests {
         let names = Names::free(|_| false);
         let page = |text: &str| {
             let page = Payload::parse(text.to_owned()).expect("JSON");
-            appended(&page, &names, Duration::from_secs(45)).expect("a page").as_str().to_owned()
+            appended(&page, &names, Duration::from_secs(45), None).expect("a page").as_str().to_owned()
         };
         let more = r#"{"tools":[{"name":"a"}],"nextCursor":"x"}"#;
         assert_eq!(page(more), more);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use taskgate_gateway::Gateway;
+use tokio::time::Instant;
 
 use super::{Pipe, accept, pipe::modern_meta};
 
@@ -22,6 +23,8 @@ pub struct Host {
     pub asked: Vec<Value>,
     /// How long its user thinks about the next questions; those after them are answered at once.
     pub thinks: Vec<Duration>,
+    /// What its user is asked at the moment, and until when the user thinks about it. It stays open when a call ends.
+    thinking: Option<(Value, Instant)>,
 }
 
 impl Host {
@@ -32,7 +35,7 @@ impl Host {
         if !is_modern {
             pipe.initialize(version, capabilities.clone()).await;
         }
-        Host { pipe, capabilities, is_modern, calls: 0, asked: Vec::new(), thinks: Vec::new() }
+        Host { pipe, capabilities, is_modern, calls: 0, asked: Vec::new(), thinks: Vec::new(), thinking: None }
     }
 
     /// The names in its list of tools.
@@ -91,14 +94,13 @@ impl Host {
 
     /// Reads on until the answer is there. A user who thinks does not stop the clock of the request.
     async fn answer(&mut self, id: u64) -> Value {
-        let mut thinking: Option<(Value, tokio::time::Instant)> = None;
         loop {
-            let until = thinking.as_ref().map_or_else(tokio::time::Instant::now, |(_, until)| *until);
+            let until = self.thinking.as_ref().map_or_else(Instant::now, |(_, until)| *until);
             let message = tokio::select! {
                 biased;
                 line = self.pipe.read_line_patiently() => serde_json::from_str::<Value>(&line).expect("JSON"),
-                () = tokio::time::sleep_until(until), if thinking.is_some() => {
-                    if let Some((asked, _)) = thinking.take() {
+                () = tokio::time::sleep_until(until), if self.thinking.is_some() => {
+                    if let Some((asked, _)) = self.thinking.take() {
                         self.pipe.respond(&asked["id"], accept("Ada")).await;
                     }
                     continue;
@@ -110,9 +112,9 @@ impl Host {
                     self.asked.push(message.clone());
                     let thinks =
                         if self.thinks.is_empty() { Duration::ZERO } else { self.thinks.remove(0) };
-                    thinking = Some((message, tokio::time::Instant::now() + thinks));
+                    self.thinking = Some((message, Instant::now() + thinks));
                 }
-                Some("notifications/cancelled") => thinking = None,
+                Some("notifications/cancelled") => self.thinking = None,
                 Some("notifications/tools/list_changed") => {}
                 _ => panic!("a host without tasks cannot do anything with {message}"),
             }
