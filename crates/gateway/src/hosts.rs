@@ -81,6 +81,9 @@ mod tests {
         assert_eq!(hosts.budget_of(Some("other")), hosts.budget);
         assert_eq!(hosts.budget_of(None), hosts.budget);
         // A gateway of ours is no host, whatever is configured.
-        assert_eq!(HostSettings { clients: vec![("*".into(), Some(second))], ..hosts }.budget_of(Some(OWN_NAME)), None);
+        assert_eq!(
+            HostSettings { clients: vec![("*".into(), Some(second))], ..hosts }.budget_of(Some(OWN_NAME)),
+            None
+        );
     }
 }

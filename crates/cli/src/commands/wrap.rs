@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use taskgate_gateway::{Gateway, HostSettings, Settings, StdioCommand, ToolPolicy, UpstreamKind, UpstreamSpec, check_name};
+use taskgate_gateway::{
+    Gateway, HostSettings, Settings, StdioCommand, ToolPolicy, UpstreamKind, UpstreamSpec, check_name,
+};
 
 use crate::admin;
 use crate::args::{HostBudget, Wrap};
@@ -35,8 +37,9 @@ pub async fn run(args: Wrap, shutdown: &Shutdown) -> Result<(), Failure> {
 
 /// Whoever has started this program is its only user.
 fn settings(args: &Wrap) -> Settings {
-    let mut hosts = HostSettings::default();
-    hosts.budget = args.host_budget.map_or(hosts.budget, |HostBudget(budget)| budget);
+    let default = HostSettings::default();
+    let budget = args.host_budget.map_or(default.budget, |HostBudget(budget)| budget);
+    let hosts = HostSettings { budget, ..default };
     Settings { single_user: true, drain_grace: GRACE, hosts, ..Settings::default() }
 }
 

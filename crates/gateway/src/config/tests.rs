@@ -472,7 +472,9 @@ fn the_example_of_a_job_is_valid_and_its_page_names_every_key() {
 #[test]
 fn the_manual_names_every_key_of_every_section() {
     let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
-    for section in [&TOP, &HOSTS, &UPSTREAM, &OAUTH, &SECRET, &RUN, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE] {
+    for section in
+        [&TOP, &HOSTS, &UPSTREAM, &OAUTH, &SECRET, &RUN, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE]
+    {
         for key in section.keys {
             assert!(
                 manual.contains(&format!("`{key}`")),

@@ -176,10 +176,8 @@ impl Gateway {
             let message = "The session is not initialized: send initialize first";
             return Err(RpcError::new(taskgate_wire::ErrorCode::InvalidRequest, message).to_payload());
         }
-        let of_tasks = matches!(
-            call,
-            Call::GetTask(_) | Call::TaskResult(_) | Call::ListTasks(_) | Call::CancelTask(_)
-        );
+        let of_tasks =
+            matches!(call, Call::GetTask(_) | Call::TaskResult(_) | Call::ListTasks(_) | Call::CancelTask(_));
         if of_tasks || matches!(&call, Call::CallTool(call) if call.task.is_some()) {
             session.shows_tasks();
         }

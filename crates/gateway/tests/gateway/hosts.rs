@@ -7,8 +7,8 @@ use taskgate_gateway::{Gateway, GatewayBuilder, HostSettings, Settings, TaskMode
 
 use crate::harness::host::told;
 use crate::harness::{
-    Board, Era, Host, Life, Modern, Offers, Old, Server, builder, form, paused_store, policies, quick, settings,
-    steps,
+    Board, Era, Host, Life, Modern, Offers, Old, Server, builder, form, paused_store, policies, quick,
+    settings, steps,
 };
 
 const COMPANIONS: [&str; 3] = ["task_status", "task_result", "task_cancel"];
@@ -81,14 +81,24 @@ async fn the_words_say_what_to_do_next() {
     let (next, arguments) = told(&first).expect("a next call");
     assert_eq!(next, "task_result");
     let id = arguments["task"].as_str().expect("an id").to_owned();
-    for part in ["not finished", "do", &id, "State: working", "Do not call do again", "task_status with", "the work is lost"]
-    {
+    for part in [
+        "not finished",
+        "do",
+        &id,
+        "State: working",
+        "Do not call do again",
+        "task_status with",
+        "the work is lost",
+    ] {
         assert!(text(&first).contains(part), "{part}: {first}");
     }
     let looked = host.call("task_status", json!({"task": id, "wait": false})).await;
     assert!(!text(&looked).contains("Most of it"), "{looked}");
     let waited = host.call("task_status", json!({"task": id})).await;
-    assert!(text(&waited).contains("Message: Most of it") && text(&waited).contains("State: working"), "{waited}");
+    assert!(
+        text(&waited).contains("Message: Most of it") && text(&waited).contains("State: working"),
+        "{waited}"
+    );
     let ended = host.call("task_status", json!({"task": id})).await;
     assert!(text(&ended).contains("State: completed"), "{ended}");
     assert_eq!(told(&ended), Some(("task_result".to_owned(), json!({"task": id}))));
@@ -102,8 +112,14 @@ async fn the_words_say_what_to_do_next() {
 async fn a_question_outlives_the_call_it_was_asked_in() {
     for version in ["2025-06-18", "2025-11-25", "2026-07-28"] {
         for (era, what) in [
-            (Era::Session, json!([{"count": "body"}, {"ask": [form("Name?")]}, {"sleep": 100_000}, {"answers": null}])),
-            (Era::Modern, json!([{"count": "body"}, {"round": {"name": form("Name?")}}, {"sleep": 100_000}, {"answers": null}])),
+            (
+                Era::Session,
+                json!([{"count": "body"}, {"ask": [form("Name?")]}, {"sleep": 100_000}, {"answers": null}]),
+            ),
+            (
+                Era::Modern,
+                json!([{"count": "body"}, {"round": {"name": form("Name?")}}, {"sleep": 100_000}, {"answers": null}]),
+            ),
         ] {
             let board = Board::new(era);
             let gateway = gateway(&board).await;
@@ -151,9 +167,11 @@ async fn the_words_outlive_a_crash_of_the_gateway() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("tasks.db");
     let board = Board::new(Era::Session);
-    let start = |board: Board| move || {
-        policies(Gateway::builder().add(board.spec("upstream")))
-            .settings(Settings { single_user: true, ..hosts(Some(Duration::from_millis(50))) })
+    let start = |board: Board| {
+        move || {
+            policies(Gateway::builder().add(board.spec("upstream")))
+                .settings(Settings { single_user: true, ..hosts(Some(Duration::from_millis(50))) })
+        }
     };
     let life = Life::start(&file, start(board.clone())).await;
     let mut host = Host::open(&life.server().gateway, "2025-06-18", json!({})).await;
@@ -190,7 +208,10 @@ async fn only_hosts_without_tasks_have_the_companions() {
     // Those who declare tasks where their version has them.
     let modern = Modern::new(&server);
     assert!(!names(modern.ask("tools/list", json!({})).await.result()).contains(&COMPANIONS[0].to_owned()));
-    assert_eq!(modern.ask("tools/call", json!({"name": "task_status", "arguments": {}})).await.code(), -32602);
+    assert_eq!(
+        modern.ask("tools/call", json!({"name": "task_status", "arguments": {}})).await.code(),
+        -32602
+    );
     let declares = json!({"tasks": {"requests": {"elicitation": {"create": {}}}}});
     let mut declared = Host::open(&server.gateway, "2025-11-25", declares.clone()).await;
     assert!(!declared.tools().await.contains(&COMPANIONS[0].to_owned()));

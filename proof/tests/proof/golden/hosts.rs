@@ -40,7 +40,8 @@ fn a_host_without_tasks() {
     ask(&mut transcript, "task_status", &look);
     ask(&mut transcript, "task_result", &task_of);
     // How often it has to be asked depends on the machine, so that is not part of the transcript.
-    let unfinished = |said: &Value| said["content"][0]["text"].as_str().is_some_and(|text| text.contains("not finished"));
+    let unfinished =
+        |said: &Value| said["content"][0]["text"].as_str().is_some_and(|text| text.contains("not finished"));
     let again = json!({ "name": "task_status", "arguments": task_of });
     while unfinished(&transcript.pipe.in_session("tools/call", again.clone()).expect("words")) {}
     ask(&mut transcript, "task_status", &task_of);

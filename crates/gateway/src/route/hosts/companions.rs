@@ -81,8 +81,7 @@ impl Companion {
         let task = json!({ "type": "string", "description": "The id of the task, as the tool said it." });
         let mut properties = json!({ "task": task });
         if self == Companion::Status {
-            properties["wait"] =
-                json!({ "type": "boolean", "description": "Whether to wait for the end of the work.", "default": true });
+            properties["wait"] = json!({ "type": "boolean", "description": "Whether to wait for the end of the work.", "default": true });
         }
         Payload::from_value(&json!({
             "name": names.of(self),
@@ -140,7 +139,9 @@ impl Upstreams {
     fn may_make_tasks(&self) -> bool {
         self.iter().any(|upstream| {
             let spec = upstream.spec();
-            std::iter::once(&spec.policy).chain(spec.tools.values()).any(|policy| policy.tasks != TaskMode::Never)
+            std::iter::once(&spec.policy)
+                .chain(spec.tools.values())
+                .any(|policy| policy.tasks != TaskMode::Never)
         })
     }
 }
@@ -172,7 +173,8 @@ impl Gateway {
         upstreams: &Upstreams,
         page: Payload,
     ) -> Answer {
-        let Some(budget) = self.patience_of(caller, &request.meta).filter(|_| upstreams.may_make_tasks()) else {
+        let Some(budget) = self.patience_of(caller, &request.meta).filter(|_| upstreams.may_make_tasks())
+        else {
             return Ok(page);
         };
         join_all(upstreams.iter().map(|upstream| upstream.learn(ListKind::Tools))).await;
@@ -239,7 +241,9 @@ mod tests {
         };
         let more = r#"{"tools":[{"name":"a"}],"nextCursor":"x"}"#;
         assert_eq!(page(more), more);
-        for (text, count) in [(r#"{"tools":[{"name":"a"}],"nextCursor":null,"x":1.0}"#, 4), (r#"{"x":1.0}"#, 3)] {
+        for (text, count) in
+            [(r#"{"tools":[{"name":"a"}],"nextCursor":null,"x":1.0}"#, 4), (r#"{"x":1.0}"#, 3)]
+        {
             let list: serde_json::Value = serde_json::from_str(&page(text)).expect("JSON");
             assert_eq!(list["tools"].as_array().map(Vec::len), Some(count));
             assert!(page(text).contains(r#""x":1.0"#));

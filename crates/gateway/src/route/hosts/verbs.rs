@@ -103,7 +103,8 @@ impl Gateway {
         }
         let task = loop {
             let task = watch.current();
-            let asks = task.status == Status::InputRequired && !(open.is_some() && can_be_asked(caller, task));
+            let asks =
+                task.status == Status::InputRequired && !(open.is_some() && can_be_asked(caller, task));
             if task.status.is_terminal() || asks {
                 break task.clone();
             }
@@ -175,10 +176,12 @@ fn tell(
 fn askable<'t>(caller: &Caller, task: &'t Task) -> impl Iterator<Item = Question> + use<'t> {
     let able = caller.capabilities();
     let open = task.inputs.open();
-    let open = open.filter(move |open| {
-        able.allow(&open.method, open.params.as_ref()).is_ok()
-    });
-    open.map(|open| Question { key: open.key.clone(), method: open.method.clone(), params: open.params.clone() })
+    let open = open.filter(move |open| able.allow(&open.method, open.params.as_ref()).is_ok());
+    open.map(|open| Question {
+        key: open.key.clone(),
+        method: open.method.clone(),
+        params: open.params.clone(),
+    })
 }
 
 fn can_be_asked(caller: &Caller, task: &Task) -> bool {

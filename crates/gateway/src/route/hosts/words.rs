@@ -14,7 +14,13 @@ pub(super) const UNKNOWN: &str = "There is no task with this id: it is not one o
      lost; call the tool again only if it may do its work a second time.";
 
 /// The answer to a call that goes on as a task.
-pub(super) fn begun(task: &Task, tool: &str, names: &Names, budget: Duration, immediate: Option<&str>) -> String {
+pub(super) fn begun(
+    task: &Task,
+    tool: &str,
+    names: &Names,
+    budget: Duration,
+    immediate: Option<&str>,
+) -> String {
     let mut text = format!("This is not finished. The work of {tool} goes on as a task.\n");
     stand(&mut text, task, immediate);
     next(&mut text, task, names, budget);
@@ -29,7 +35,9 @@ pub(super) fn unfinished(task: &Task, names: &Names, budget: Duration, cannot_as
     let mut text = "This is not finished.\n".to_owned();
     stand(&mut text, task, None);
     if cannot_ask {
-        text.push_str("The work waits for an answer of the user, and this application cannot be asked for it");
+        text.push_str(
+            "The work waits for an answer of the user, and this application cannot be asked for it",
+        );
         match asked(task) {
             Some(question) => text.push_str(&format!(": {question}\n")),
             None => text.push_str(".\n"),
@@ -70,8 +78,7 @@ pub(super) fn no_result(task: &Task) -> String {
 }
 
 /// What is said to whoever stops a task.
-pub(super) const CANCELLED: &str =
-    "The task is cancelled. Its work is being stopped and there will be no result. There is nothing more to do for it.";
+pub(super) const CANCELLED: &str = "The task is cancelled. Its work is being stopped and there will be no result. There is nothing more to do for it.";
 
 /// What is said to whoever leaves out which task is meant.
 pub(super) fn wrong_arguments(name: &str) -> String {
@@ -109,8 +116,11 @@ fn next(text: &mut String, task: &Task, names: &Names, budget: Duration) {
 }
 
 fn others(text: &mut String, task: &Task, names: &Names) {
-    let [status, cancel] = [Companion::Status, Companion::Cancel].map(|companion| call(names, companion, task));
-    text.push_str(&format!("To see only how it stands, call {status}. To stop it for good, call {cancel}.\n"));
+    let [status, cancel] =
+        [Companion::Status, Companion::Cancel].map(|companion| call(names, companion, task));
+    text.push_str(&format!(
+        "To see only how it stands, call {status}. To stop it for good, call {cancel}.\n"
+    ));
     if task.class == WorkClass::Live {
         text.push_str("If the gateway in front of the tool is stopped before the end, the work is lost.\n");
     }

@@ -35,7 +35,15 @@ impl Host {
         if !is_modern {
             pipe.initialize(version, capabilities.clone()).await;
         }
-        Host { pipe, capabilities, is_modern, calls: 0, asked: Vec::new(), thinks: Vec::new(), thinking: None }
+        Host {
+            pipe,
+            capabilities,
+            is_modern,
+            calls: 0,
+            asked: Vec::new(),
+            thinks: Vec::new(),
+            thinking: None,
+        }
     }
 
     /// The names in its list of tools.
@@ -110,8 +118,7 @@ impl Host {
                 None if message["id"] == id => return message,
                 Some("elicitation/create") => {
                     self.asked.push(message.clone());
-                    let thinks =
-                        if self.thinks.is_empty() { Duration::ZERO } else { self.thinks.remove(0) };
+                    let thinks = if self.thinks.is_empty() { Duration::ZERO } else { self.thinks.remove(0) };
                     self.thinking = Some((message, Instant::now() + thinks));
                 }
                 Some("notifications/cancelled") => self.thinking = None,

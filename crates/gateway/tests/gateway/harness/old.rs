@@ -26,7 +26,8 @@ pub struct Old {
 impl Old {
     /// Opens a session of 2025-11-25 that can be asked everything and knows tasks.
     pub async fn open(server: &Server) -> Old {
-        Old::with(server, "2025-11-25", json!({"elicitation": {}, "sampling": {}, "roots": {}, "tasks": {}})).await
+        Old::with(server, "2025-11-25", json!({"elicitation": {}, "sampling": {}, "roots": {}, "tasks": {}}))
+            .await
     }
 
     /// Opens a session.
