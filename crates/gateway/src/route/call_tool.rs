@@ -78,7 +78,8 @@ impl Gateway {
             Shape::Words(budget) => match inline.drive(running, Some(budget)).await {
                 Ended::Answered(answer) => answer,
                 Ended::TooLong(running) => {
-                    Box::pin(self.told_in_words(caller, target, &call.name, running, budget)).await
+                    let heard = inline.heard.take();
+                    Box::pin(self.told_in_words(caller, target, &call.name, running, budget, heard)).await
                 }
             },
             Shape::Inline => match inline.drive(running, None).await {

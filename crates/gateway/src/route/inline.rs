@@ -36,6 +36,8 @@ pub struct Inline<'a> {
     /// Whether the time in which the caller is asked counts, too: it gives up the call after a time of its own, and what is
     /// not answered by then is asked again in another call.
     pub counts_asking: bool,
+    /// What the work of such a call said last of its progress.
+    pub heard: Option<String>,
 }
 
 /// How that ended.
@@ -59,7 +61,17 @@ impl<'a> Inline<'a> {
         target: &'a Target,
         out: &'a Outlet,
     ) -> Self {
-        Inline { gateway, caller, request, target, out, relaunch: None, lasts: false, counts_asking: false }
+        Inline {
+            gateway,
+            caller,
+            request,
+            target,
+            out,
+            relaunch: None,
+            lasts: false,
+            counts_asking: false,
+            heard: None,
+        }
     }
 
     /// Waits for the end, at most `patience` long if given.
@@ -83,7 +95,12 @@ impl<'a> Inline<'a> {
                 }
             };
             match event {
-                InlineEvent::Progress { raw, .. } => self.pass_progress(&raw),
+                InlineEvent::Progress { raw, message } => {
+                    if self.counts_asking && message.is_some() {
+                        self.heard = message;
+                    }
+                    self.pass_progress(&raw);
+                }
                 InlineEvent::Log(raw) => self.pass_log(raw),
                 InlineEvent::Asked(questions) => match self.caller {
                     Caller::Session(session) => {

@@ -74,7 +74,7 @@ async fn the_words_say_what_to_do_next() {
     let repeatable = ToolPolicy { class: Some(WorkClass::Repeatable), ..quick() };
     let gateway = defaults(&board).tool("reader", repeatable).build().await.expect("gateway");
     let mut host = Host::open(&gateway, "2025-11-25", json!({})).await;
-    let what = json!([{"progress": {"progress": 1, "message": "Half of it"}}, {"sleep": 50_000},
+    let what = json!([{"progress": {"progress": 1, "message": "Half \nof it"}}, {"sleep": 50_000},
         {"progress": {"progress": 2, "message": "Most of it"}}, {"sleep": 50_000}]);
     let first = host.call("do", steps(&what)).await;
     assert_eq!(first["isError"], false);
@@ -86,6 +86,7 @@ async fn the_words_say_what_to_do_next() {
         "do",
         &id,
         "State: working",
+        "Message: Half of it\n",
         "Do not call do again",
         "task_status with",
         "the work is lost",

@@ -42,7 +42,8 @@ impl Gateway {
         }
     }
 
-    /// Makes a task of a call that takes too long for its caller, and says so in words. `tool` is the caller's name for it.
+    /// Makes a task of a call that takes too long for its caller, and says so in words. `tool` is the caller's name for it, `heard` what it
+    /// said last of its progress.
     pub(super) async fn told_in_words(
         &self,
         caller: &Caller,
@@ -50,11 +51,12 @@ impl Gateway {
         tool: &str,
         running: InlineCall,
         budget: Duration,
+        heard: Option<String>,
     ) -> Answer {
         let names = self.upstreams(caller.owner()).await.companions();
         let task = running.become_task(None).await.map_err(refusal)?;
-        let immediate = target.policy.immediate_response.as_deref();
-        let text = words::begun(&task, tool, &names, budget, immediate);
+        let message = heard.as_deref().or(target.policy.immediate_response.as_deref());
+        let text = words::begun(&task, tool, &names, budget, message);
         // Clients refuse a result that is not as the tool's schema says, unless it is an error.
         let is_error = target.tool.as_ref().is_some_and(|tool| tool.has_output_schema);
         say(caller, &text, is_error)

@@ -19,10 +19,10 @@ pub(super) fn begun(
     tool: &str,
     names: &Names,
     budget: Duration,
-    immediate: Option<&str>,
+    message: Option<&str>,
 ) -> String {
     let mut text = format!("This is not finished. The work of {tool} goes on as a task.\n");
-    stand(&mut text, task, immediate);
+    stand(&mut text, task, message);
     next(&mut text, task, names, budget);
     text.push_str(&format!("Do not call {tool} again for this: the work would be done twice.\n"));
     others(&mut text, task, names);
@@ -88,10 +88,12 @@ pub(super) fn wrong_arguments(name: &str) -> String {
     )
 }
 
-fn stand(text: &mut String, task: &Task, immediate: Option<&str>) {
+fn stand(text: &mut String, task: &Task, message: Option<&str>) {
     text.push_str(&format!("Task: {}\nState: {}\n", task.id, state(task.status)));
-    if let Some(message) = task.status_message.as_deref().or(immediate) {
-        text.push_str(&format!("Message: {message}\n"));
+    if let Some(message) = task.status_message.as_deref().or(message) {
+        // One line, so that nobody takes a line of it for one of ours.
+        let words: Vec<&str> = message.split_whitespace().collect();
+        text.push_str(&format!("Message: {}\n", words.join(" ")));
     }
 }
 
