@@ -104,6 +104,10 @@ pub struct Wrap {
     /// With auto: how long a call may take before it becomes a task; 2s if not given.
     #[arg(long, value_name = "TIME", value_parser = inline_for)]
     pub inline_for: Option<Duration>,
+    /// How long a host that knows no tasks waits for a call before it is told in words how to get the result: a time or off; 45s if
+    /// not given.
+    #[arg(long, value_name = "TIME", value_parser = host_budget)]
+    pub host_budget: Option<HostBudget>,
     /// A name for the server: in logs, in stored tasks and for its file. Keep it, as stored tasks refer to it.
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub name: Option<String>,
@@ -215,6 +219,21 @@ fn store_place(text: &str) -> Result<StorePlace, String> {
 
 fn task_mode(text: &str) -> Result<TaskMode, String> {
     parse_task_mode(text).map_err(|_| "write auto, always or never".to_owned())
+}
+
+/// How long a host without tasks waits, if not for the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostBudget(pub Option<Duration>);
+
+fn host_budget(text: &str) -> Result<HostBudget, String> {
+    let range = limits::HOST_BUDGET;
+    match text {
+        "off" => Ok(HostBudget(None)),
+        text => range
+            .parse(text)
+            .map(|budget| HostBudget(Some(budget)))
+            .map_err(|wrong| format!("it {wrong}; write off, or {}", range.allowed())),
+    }
 }
 
 fn inline_for(text: &str) -> Result<Duration, String> {

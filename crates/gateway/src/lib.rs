@@ -19,6 +19,7 @@ mod builder;
 mod client_task;
 mod config;
 mod gateway;
+mod hosts;
 mod outlet;
 mod policy;
 mod pool;
@@ -36,6 +37,7 @@ mod upstreams;
 pub use builder::{BuildError, GatewayBuilder};
 pub use config::*;
 pub use gateway::Gateway;
+pub use hosts::HostSettings;
 pub use policy::{
     CheckOutput, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy,
     UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks,

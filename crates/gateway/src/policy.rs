@@ -10,6 +10,7 @@ use taskgate_client::transport::stdio::StdioCommand;
 use taskgate_engine::NodeSettings;
 use taskgate_task::{LifetimePolicy, WorkClass};
 
+use crate::hosts::HostSettings;
 use crate::upstream::{CommandTool, JobTool};
 
 /// When a call of a tool becomes a task.
@@ -258,6 +259,8 @@ pub struct Settings {
     pub session_requests: usize,
     /// How streams of sessions behave.
     pub streams: StreamSettings,
+    /// How callers that cannot have a task are treated.
+    pub hosts: HostSettings,
     /// How long a shutdown waits for running work.
     pub drain_grace: Duration,
     /// What this node keeps, and how it lives among others that share its store.
@@ -282,6 +285,7 @@ impl Default for Settings {
             max_owner_sessions: 1000,
             session_requests: 1000,
             streams: StreamSettings::default(),
+            hosts: HostSettings::default(),
             drain_grace: Duration::from_secs(10),
             node: NodeSettings::default(),
         }

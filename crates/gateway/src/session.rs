@@ -25,6 +25,8 @@ pub struct Negotiated {
     pub capabilities: Capabilities,
     /// What the client can do, as it said it.
     pub raw_capabilities: Payload,
+    /// How long it waits for a call that cannot be a task; `None` waits for the end.
+    pub budget: Option<Duration>,
 }
 
 /// A client's session of 2025-11-25 or earlier: over HTTP, or the whole connection over stdio.
@@ -51,6 +53,8 @@ pub struct Session {
     streams_changed: Notify,
     /// Whether the client gives its tasks ids of its own (2025-10-20).
     has_given_ids: AtomicBool,
+    /// Whether the client has shown that it knows what a task is.
+    knows_tasks: AtomicBool,
     /// Rings when the client says something of a task that it hosts.
     hosted_changed: Notify,
     ended: watch::Sender<bool>,
@@ -116,6 +120,7 @@ impl Session {
             log_level: Mutex::default(),
             streams_changed: Notify::new(),
             has_given_ids: AtomicBool::new(false),
+            knows_tasks: AtomicBool::new(false),
             hosted_changed: Notify::new(),
             ended: watch::Sender::new(false),
             last_used: Mutex::new(Instant::now()),
@@ -347,6 +352,17 @@ impl Session {
     /// The client gives its tasks ids of its own: whatever it asks about tasks is in the words of 2025-10-20.
     pub fn gives_ids(&self) {
         self.has_given_ids.store(true, Ordering::Relaxed);
+        self.shows_tasks();
+    }
+
+    /// The client has asked for a task, or about one: it is no host without tasks, whatever it has declared.
+    pub fn shows_tasks(&self) {
+        self.knows_tasks.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has done so.
+    pub fn knows_tasks(&self) -> bool {
+        self.knows_tasks.load(Ordering::Relaxed)
     }
 
     /// Whether it has done so.

@@ -45,6 +45,8 @@ pub struct Params<'a> {
     protocol_version: Option<&'a RawValue>,
     #[serde(borrow, default)]
     capabilities: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    client_info: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "_meta", deserialize_with = "object_member")]
     meta: Option<Meta<'a>>,
 }
@@ -187,6 +189,11 @@ impl<'a> Params<'a> {
     /// `protocolVersion` of an `initialize`.
     pub fn protocol_version(&self) -> Result<Cow<'a, str>, RpcError> {
         string("protocolVersion", self.protocol_version)
+    }
+
+    /// `clientInfo` of an `initialize`.
+    pub fn client_info(&self) -> Option<&'a RawValue> {
+        self.client_info
     }
 
     /// `capabilities` of an `initialize`.

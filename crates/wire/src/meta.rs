@@ -96,6 +96,9 @@ pub struct Meta<'a> {
     /// What the client can do, as far as this request goes.
     #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
     pub client_capabilities: Option<&'a RawValue>,
+    /// Who the client is.
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientInfo")]
+    pub client_info: Option<&'a RawValue>,
     /// From which level on log messages are wanted.
     #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
     pub log_level: Option<&'a RawValue>,
@@ -113,6 +116,15 @@ pub struct Meta<'a> {
     pub idempotency_find: Option<&'a RawValue>,
 }
 
+/// The name that a client gives itself in its `clientInfo`, if that can be read.
+pub fn client_name(info: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Info {
+        name: String,
+    }
+    serde_json::from_str::<Info>(info.get()).ok().map(|info| info.name)
+}
+
 /// The client capabilities that decide something here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
@@ -124,6 +136,8 @@ pub struct Capabilities {
     pub sampling: bool,
     /// Can be asked for its roots.
     pub roots: bool,
+    /// Declares tasks of its own (2025-11-25): it knows what a task is.
+    pub tasks: bool,
     /// Declares the tasks extension (counts under 2026-07-28 and later only).
     pub tasks_extension: bool,
 }
@@ -136,6 +150,8 @@ struct Shape<'a> {
     sampling: Option<&'a RawValue>,
     #[serde(borrow, default)]
     roots: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tasks: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "object_member")]
     extensions: Option<Extensions<'a>>,
 }
@@ -161,6 +177,7 @@ impl Capabilities {
         elicitation_url: true,
         sampling: true,
         roots: true,
+        tasks: true,
         tasks_extension: true,
     };
 
@@ -180,6 +197,7 @@ impl Capabilities {
             elicitation_url: url,
             sampling: shape.sampling.is_some(),
             roots: shape.roots.is_some(),
+            tasks: shape.tasks.is_some(),
             tasks_extension: shape.extensions.is_some_and(|extensions| extensions.tasks.is_some()),
         })
     }

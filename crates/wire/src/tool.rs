@@ -54,6 +54,8 @@ pub struct ToolFacts {
     pub task_support: TaskSupport,
     /// Arguments that 2026-07-28 callers mirror into headers.
     pub headers: Vec<ParamHeader>,
+    /// Whether it says what its results look like: clients refuse a result that does not.
+    pub has_output_schema: bool,
 }
 
 /// One `x-mcp-header`: the header's name after `Mcp-Param-`, and the path of the argument.
@@ -73,6 +75,8 @@ struct Definition<'a> {
     annotations: Option<&'a RawValue>,
     #[serde(borrow, default)]
     input_schema: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    output_schema: Option<&'a RawValue>,
     #[serde(borrow, default)]
     execution: Option<&'a RawValue>,
 }
@@ -101,6 +105,7 @@ impl ToolFacts {
             repeatable: hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true),
             task_support: tool.execution.map(TaskSupport::read).unwrap_or_default(),
             headers,
+            has_output_schema: tool.output_schema.is_some(),
         })
     }
 }

@@ -8,6 +8,7 @@ mod d2025_10_20;
 mod d2025_11_25;
 mod d2026_07_28;
 mod earlier;
+mod hosts;
 mod mask;
 mod translated;
 

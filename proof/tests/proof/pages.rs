@@ -100,6 +100,19 @@ fn the_page_for_clients_says_what_happens() {
     }
 }
 
+/// CASE 12: a host without tasks, as its page shows it: the words, a call that waits in vain, and the result.
+#[test]
+fn the_page_for_hosts_says_what_happens() {
+    let page = page("docs/hosts.md");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hosts.toml");
+    fs::write(&file, blocks(&page, "toml", "")[0].0).expect("written");
+    let (_program, address) = serve(&["--config", file.to_str().expect("a path")]);
+    let (block, shown) = blocks(&page, "sh", "text")[0];
+    let (shown, said) = (shown.expect("what it prints"), shell(block, address));
+    assert!(is_as_shown(&lines(shown), &lines(&said)), "{block}\nprints\n{said}\nand not\n{shown}");
+}
+
 /// The first try in the README: a call that is watched, and one that is left and come back to.
 #[test]
 fn the_first_try_works() {

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use taskgate_gateway::{Gateway, Settings, StdioCommand, ToolPolicy, UpstreamKind, UpstreamSpec, check_name};
+use taskgate_gateway::{
+    Gateway, HostSettings, Settings, StdioCommand, ToolPolicy, UpstreamKind, UpstreamSpec, check_name,
+};
 
 use crate::admin;
-use crate::args::Wrap;
+use crate::args::{HostBudget, Wrap};
 use crate::exit_code::{ExitCode, Failure};
 use crate::shutdown::Shutdown;
 use crate::store;
@@ -24,7 +26,7 @@ pub async fn run(args: Wrap, shutdown: &Shutdown) -> Result<(), Failure> {
     let (store, place) = store::open_or_sibling(place).await?;
     let upstream = upstream(&args);
     tracing::info!(upstream = upstream.name, store = store::shown(&place), "wrapping");
-    let gateway = Gateway::builder().shared_store(store).settings(settings()).add(upstream);
+    let gateway = Gateway::builder().shared_store(store).settings(settings(&args)).add(upstream);
     let gateway = gateway.build().await.map_err(|error| Failure::new(ExitCode::Failure, error))?;
     let _admin = admin::serve(&gateway, &place);
     let served = gateway.serve_stdio(tokio::io::stdin(), tokio::io::stdout(), shutdown.begun()).await;
@@ -34,8 +36,11 @@ pub async fn run(args: Wrap, shutdown: &Shutdown) -> Result<(), Failure> {
 }
 
 /// Whoever has started this program is its only user.
-fn settings() -> Settings {
-    Settings { single_user: true, drain_grace: GRACE, ..Settings::default() }
+fn settings(args: &Wrap) -> Settings {
+    let default = HostSettings::default();
+    let budget = args.host_budget.map_or(default.budget, |HostBudget(budget)| budget);
+    let hosts = HostSettings { budget, ..default };
+    Settings { single_user: true, drain_grace: GRACE, hosts, ..Settings::default() }
 }
 
 fn upstream(args: &Wrap) -> UpstreamSpec {
@@ -70,11 +75,13 @@ mod tests {
             store: None,
             tasks: TaskMode::Never,
             inline_for: Some(Duration::from_millis(5)),
+            host_budget: Some(HostBudget(None)),
             name: None,
             tools: vec![ToolMode { tool: "slow".to_owned(), mode: TaskMode::Always }],
             command: ["/usr/bin/node.exe", "server.js"].map(str::to_owned).to_vec(),
         };
         let spec = upstream(&args);
+        assert_eq!(settings(&args).hosts.budget, None);
         assert_eq!(spec.name, "node");
         assert_eq!(
             (spec.policy_of("other").tasks, spec.policy_of("slow").tasks),

@@ -43,6 +43,8 @@ pub struct InlineCall {
     let_go: LetGo,
     started: Instant,
     waits_for_caller: bool,
+    /// What it has asked and nobody has answered: the task that it becomes asks it.
+    unanswered: Vec<AnswerTo>,
 }
 
 /// Stops work that goes on elsewhere when the call that began it is given up: nobody could find it again.
@@ -151,6 +153,7 @@ impl Engine {
             let_go,
             started: Instant::now(),
             waits_for_caller: false,
+            unanswered: Vec::new(),
         })
     }
 }
@@ -200,14 +203,28 @@ impl InlineCall {
         self.waits_for_caller = waits;
     }
 
+    /// Takes back questions of running work that nobody has answered. The call must become a task, which asks them.
+    pub fn ask_later(&mut self, questions: impl IntoIterator<Item = AnswerTo>) {
+        self.unanswered.extend(questions);
+    }
+
+    /// Takes back the end of a run that was to be followed by another one, such as one that ended to ask. The call must become
+    /// a task, which goes on from there.
+    pub fn end_later(&mut self, ending: Ending) {
+        self.run = Box::pin(std::future::ready(ending));
+    }
+
     /// Makes a task of the running work. The future resolves when the task is durable; until then no
     /// handle may leave. The work goes on meanwhile: its writes queue up behind the creation.
     ///
     /// If the task cannot be kept, the work is stopped.
     pub async fn become_task(self, ttl: Option<Duration>) -> Result<Task, EngineError> {
-        let InlineCall { engine, launch, report, mut events, run, counted, let_go, .. } = self;
+        let InlineCall { engine, launch, report, mut events, run, counted, let_go, unanswered, .. } = self;
         let mut status_message = None;
         let mut asked = Vec::new();
+        if !unanswered.is_empty() {
+            asked.push(unanswered);
+        }
         while let Ok(event) = events.try_recv() {
             match event {
                 InlineEvent::Progress { message, .. } => status_message = message.or(status_message),

@@ -43,6 +43,8 @@ pub const JOB_TIMEOUT: DurationRange =
     DurationRange { least: Duration::from_millis(100), most: Duration::from_secs(600) };
 /// `poll` and `poll_max` of a job.
 pub const JOB_POLL: DurationRange = DurationRange { least: TICK, most: HOUR };
+/// `hosts.budget`, where it is not off. At most an hour, because a caller holds its request open that long.
+pub const HOST_BUDGET: DurationRange = DurationRange { least: TICK, most: HOUR };
 /// `max_message`.
 pub const MAX_MESSAGE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
 /// `max_result`.

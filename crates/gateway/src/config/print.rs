@@ -64,10 +64,23 @@ impl Config {
         set(out, "lease", text(format_duration(settings.node.lease)))?;
         set(out, "heartbeat", text(format_duration(settings.node.heartbeat)))?;
         set(out, "store_poll", text(format_duration(settings.node.poll)))?;
+        self.write_hosts(out)?;
         writeln!(out, "\n[defaults]")?;
         write_policy(out, &self.defaults)?;
         write_after_crash(out, &self.defaults)?;
         self.upstreams.iter().try_for_each(|upstream| write_upstream(out, upstream))
+    }
+
+    fn write_hosts(&self, out: &mut String) -> fmt::Result {
+        let budget = |budget: Option<std::time::Duration>| {
+            text(budget.map_or_else(|| "off".to_owned(), format_duration))
+        };
+        let hosts = &self.settings.hosts;
+        writeln!(out, "\n[hosts]")?;
+        set(out, "budget", budget(hosts.budget))?;
+        let clients = hosts.clients.iter();
+        let clients = clients.map(|(pattern, own)| (pattern.clone(), budget(*own)));
+        set(out, "clients", Value::Table(clients.collect()))
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use taskgate_task::WorkClass;
 
+use super::raw::hosts::HOSTS;
 use super::raw::http::{OAUTH, SECRET};
 use super::raw::{DEFAULTS, RUN, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
 use super::raw_job::{JOB, PARTS};
@@ -317,6 +318,14 @@ fn every_edge_of_a_range_is_allowed_and_nothing_beyond() {
         ("replay_events = 99999999999999999999", true),
         ("replay_events = 0x10", false),
         ("replay_size = \"1023B\"", true),
+        ("hosts.budget = \"off\"", false),
+        ("hosts.budget = \"10ms\"", false),
+        ("hosts.budget = \"9ms\"", true),
+        ("hosts.budget = \"1h1ms\"", true),
+        ("hosts.clients = { \"Claude*\" = \"off\", cursor = \"50s\" }", false),
+        ("hosts.clients = { cursor = 50 }", true),
+        ("hosts.clients = { \"\" = \"50s\" }", true),
+        ("hosts.budgets = \"1s\"", true),
         ("stream_close_after = \"off\"", false),
         ("stream_close_after = \"99ms\"", true),
         ("stream_retry = \"0s\"", false),
@@ -463,7 +472,9 @@ fn the_example_of_a_job_is_valid_and_its_page_names_every_key() {
 #[test]
 fn the_manual_names_every_key_of_every_section() {
     let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
-    for section in [&TOP, &UPSTREAM, &OAUTH, &SECRET, &RUN, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE] {
+    for section in
+        [&TOP, &HOSTS, &UPSTREAM, &OAUTH, &SECRET, &RUN, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE]
+    {
         for key in section.keys {
             assert!(
                 manual.contains(&format!("`{key}`")),
@@ -483,6 +494,7 @@ fn the_manual_names_every_limit() {
     };
     for (key, range) in [
         ("inline_for", limits::INLINE_FOR),
+        ("budget", limits::HOST_BUDGET),
         ("run_limit", limits::RUN_LIMIT),
         ("idle_limit", limits::IDLE_LIMIT),
         ("retention", limits::RETENTION),

@@ -25,6 +25,8 @@ pub(super) enum Shape {
     Task(Option<std::time::Duration>),
     /// A task if it takes longer than this.
     TaskAfter(std::time::Duration),
+    /// A task if it takes longer than this, of which its caller is told in words: it has no tasks.
+    Words(std::time::Duration),
     /// Never a task.
     Inline,
 }
@@ -38,6 +40,9 @@ impl Gateway {
         out: &Outlet,
     ) -> Answer {
         let rpc = |error: RpcError| error.to_payload();
+        if let Some(companion) = self.companion(caller, &request.meta, &call.name).await {
+            return Box::pin(self.accompany(caller, request, companion, call, out)).await;
+        }
         let looked_up;
         let target = match request.tool {
             Some(found) => found,
@@ -47,7 +52,7 @@ impl Gateway {
             }
         };
         let target = target.as_ref().map_err(RpcError::to_payload)?;
-        let shape = shape(caller, target, &call).map_err(rpc)?;
+        let shape = shape(caller, target, &call, || self.patience_of(caller, &request.meta)).map_err(rpc)?;
         if caller.dialect().is_none() {
             // Later versions have wrong arguments as a result of the tool, which its runner gives (SEP-1303).
             let tool = target.tool.as_ref().map_or(&*call.name, |tool| &tool.name);
@@ -56,6 +61,7 @@ impl Gateway {
         }
         let mut inline = Inline::new(self, caller, request, target, out);
         inline.lasts = !matches!(shape, Shape::Inline);
+        inline.counts_asking = matches!(shape, Shape::Words(_));
         let name = target.tool.as_ref().map_or(&*call.name, |tool| &tool.name);
         let (answers, own) = (|| Ok(call.answers), |raw: &Payload| for_upstream(raw, caller, name));
         if let Some(key) = self.idempotency_key(caller, request, target, &shape).map_err(rpc)? {
@@ -69,6 +75,13 @@ impl Gateway {
         };
         match shape {
             Shape::Task(ttl) => self.created(caller, target, running, ttl).await,
+            Shape::Words(budget) => match inline.drive(running, Some(budget)).await {
+                Ended::Answered(answer) => answer,
+                Ended::TooLong(running) => {
+                    let heard = inline.heard.take();
+                    Box::pin(self.told_in_words(caller, target, &call.name, running, budget, heard)).await
+                }
+            },
             Shape::Inline => match inline.drive(running, None).await {
                 Ended::Answered(answer) => answer,
                 // Without a deadline it only ends with an answer.
@@ -185,12 +198,19 @@ fn can_repeat(class: WorkClass) -> bool {
     matches!(class, WorkClass::Repeatable | WorkClass::Resumable)
 }
 
-/// When this call becomes a task, or why it may not be made like this.
-fn shape(caller: &Caller, target: &Target, call: &CallTool) -> Result<Shape, RpcError> {
+/// When this call becomes a task, or why it may not be made like this. `patience` is how long a caller without tasks waits.
+fn shape(
+    caller: &Caller,
+    target: &Target,
+    call: &CallTool,
+    patience: impl FnOnce() -> Option<std::time::Duration>,
+) -> Result<Shape, RpcError> {
     let mode = target.policy.tasks;
+    let without_tasks = || patience().map_or(Shape::Inline, Shape::Words);
     match caller.dialect() {
         Some(Dialect::D2026_07_28) => match (mode, caller.capabilities().tasks_extension) {
-            (TaskMode::Never, _) | (TaskMode::Auto, false) => Ok(Shape::Inline),
+            (TaskMode::Never, _) => Ok(Shape::Inline),
+            (TaskMode::Auto, false) => Ok(without_tasks()),
             (TaskMode::Auto, true) => Ok(Shape::TaskAfter(target.policy.inline_for)),
             (TaskMode::Always, true) => Ok(Shape::Task(None)),
             (TaskMode::Always, false) => Err(missing_tasks_extension()),
@@ -206,10 +226,11 @@ fn shape(caller: &Caller, target: &Target, call: &CallTool) -> Result<Shape, Rpc
                 format!("The tool {} can only be called as a task: add params.task", call.name),
             )),
             (_, Some(task)) => Ok(Shape::Task(task.ttl)),
-            (_, None) => Ok(Shape::Inline),
+            (TaskMode::Never, None) => Ok(Shape::Inline),
+            (TaskMode::Auto, None) => Ok(without_tasks()),
         },
-        // Versions without tasks just wait for the result.
-        None => Ok(Shape::Inline),
+        None if mode == TaskMode::Never => Ok(Shape::Inline),
+        None => Ok(without_tasks()),
     }
 }
 

@@ -4,6 +4,9 @@
 //! stdout). Some clients never call `tasks/result` while a task wants input, others do so as soon as they see the
 //! status; so the general stream is used only after the client has seen `input_required` and had a moment to
 //! call. A stream that breaks before the answer makes the question due again.
+//!
+//! A host that knows no tasks (`route/hosts/`) is asked while one of its calls about the task is open, and hears no news: it
+//! would not know what they are about.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,7 +62,8 @@ impl Gateway {
             if task.version > told {
                 told = task.version;
                 // Nobody may rely on these, so none is kept for a stream that is not open. In 2025-10-20 there are none.
-                if !session.has_given_ids()
+                if session.knows_tasks()
+                    && !session.has_given_ids()
                     && session.general().is_some()
                     && let Ok(params) = d2025_11_25::notification(&task)
                 {
@@ -189,7 +193,8 @@ impl Drop for Asking {
 }
 
 fn stream_for(session: &Session, id: &TaskId, due: Instant) -> Option<Outlet> {
-    session.result_stream(id).or_else(|| session.general().filter(|_| Instant::now() >= due))
+    let general = || session.general().filter(|_| session.knows_tasks() && Instant::now() >= due);
+    session.result_stream(id).or_else(general)
 }
 
 /// What a client's error means as an answer: an elicitation is cancelled, other questions have no answer.

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use taskgate_engine::{AnswerTo, Answered, Ending, InlineCall, InlineEvent, Launch};
+use taskgate_engine::{AnswerTo, Ending, InlineCall, InlineEvent, Launch};
 use taskgate_task::{Outcome, Payload, Question, Round};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
 use taskgate_wire::question::for_session;
 use taskgate_wire::{ErrorCode, Message, RawObject, RpcError, method, translate};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::logging;
@@ -34,6 +33,11 @@ pub struct Inline<'a> {
     pub relaunch: Option<Launch>,
     /// Whether the call is, or may become, a task.
     pub lasts: bool,
+    /// Whether the time in which the caller is asked counts, too: it gives up the call after a time of its own, and what is
+    /// not answered by then is asked again in another call.
+    pub counts_asking: bool,
+    /// What the work of such a call said last of its progress.
+    pub heard: Option<String>,
 }
 
 /// How that ended.
@@ -57,34 +61,52 @@ impl<'a> Inline<'a> {
         target: &'a Target,
         out: &'a Outlet,
     ) -> Self {
-        Inline { gateway, caller, request, target, out, relaunch: None, lasts: false }
+        Inline {
+            gateway,
+            caller,
+            request,
+            target,
+            out,
+            relaunch: None,
+            lasts: false,
+            counts_asking: false,
+            heard: None,
+        }
     }
 
     /// Waits for the end, at most `patience` long if given.
     pub async fn drive(&mut self, mut call: InlineCall, patience: Option<Duration>) -> Ended {
         let deadline = patience.map(|patience| Instant::now() + patience);
+        let asking_until = deadline.filter(|_| self.counts_asking);
         let mut answers = FuturesUnordered::new();
         let mut rounds = 0;
         loop {
             let event = tokio::select! {
                 biased;
                 event = call.next() => event,
-                Some(()) = answers.next() => {
+                Some(unanswered) = answers.next() => {
                     call.waits_for_caller(!answers.is_empty());
+                    call.ask_later(unanswered);
                     continue;
                 }
-                // While the caller is being asked, the time is the caller's.
+                // While the caller is being asked, the time is the caller's, or all questions are given up at its end.
                 () = taskgate_engine::sleep_until(deadline), if deadline.is_some() && answers.is_empty() => {
                     return Ended::TooLong(call);
                 }
             };
             match event {
-                InlineEvent::Progress { raw, .. } => self.pass_progress(&raw),
+                InlineEvent::Progress { raw, message } => {
+                    if self.counts_asking && message.is_some() {
+                        self.heard = message;
+                    }
+                    self.pass_progress(&raw);
+                }
                 InlineEvent::Log(raw) => self.pass_log(raw),
                 InlineEvent::Asked(questions) => match self.caller {
                     Caller::Session(session) => {
-                        for AnswerTo { question, reply } in questions {
-                            answers.push(pass_back(self.ask(session, question), reply));
+                        for question in questions {
+                            let asked = self.ask(session, question.question.clone());
+                            answers.push(pass_back(asked, question, asking_until));
                         }
                         call.waits_for_caller(true);
                     }
@@ -112,40 +134,55 @@ impl<'a> Inline<'a> {
                         return Ended::Answered(self.pass_round(questions, state, raw));
                     };
                     rounds += 1;
-                    match self.next_round(session, questions, state, rounds).await {
-                        Ok(next) => call = next,
-                        Err(error) => return Ended::Answered(Err(error)),
+                    let next = self.next_round(session, &questions, &state, rounds, asking_until).await;
+                    match next.transpose() {
+                        Some(Ok(next)) => call = next,
+                        Some(Err(error)) => return Ended::Answered(Err(error)),
+                        None => {
+                            call.end_later(Ending::Asked { questions, state, raw });
+                            return Ended::TooLong(call);
+                        }
                     }
                 }
             }
         }
     }
 
-    /// Asks everything of a round and calls the upstream again with the answers.
+    /// Asks everything of a round and calls the upstream again with the answers; `None` if they are not there in time.
     async fn next_round(
         &self,
         session: &Arc<Session>,
-        questions: Vec<Question>,
-        state: Payload,
+        questions: &[Question],
+        state: &Payload,
         rounds: usize,
-    ) -> Result<InlineCall, Payload> {
+        until: Option<Instant>,
+    ) -> Result<Option<InlineCall>, Payload> {
         let launch = match &self.relaunch {
             Some(launch) if rounds <= MOST_ROUNDS => launch.clone(),
             _ => return Err(RpcError::internal("The server does not stop asking for input").to_payload()),
         };
         let keys: Vec<String> = questions.iter().map(|question| question.key.clone()).collect();
-        let asked = questions.into_iter().map(|question| {
-            let asked = self.ask(session, question);
-            async move { Some(asked?.answer().await?.unwrap_or_else(|_| Payload::null())) }
+        let asked = questions.iter().map(|question| {
+            let asked = self.ask(session, question.clone());
+            async move {
+                let Some(mut asked) = asked else { return Some(Payload::null()) };
+                tokio::select! {
+                    biased;
+                    answer = asked.answer() => Some(answer.and_then(Result::ok).unwrap_or_else(Payload::null)),
+                    () = taskgate_engine::sleep_until(until), if until.is_some() => {
+                        asked.take_back();
+                        None
+                    }
+                }
+            }
         });
         let answers = futures_util::future::join_all(asked).await;
-        let answers: Vec<_> =
-            answers.into_iter().map(|answer| answer.unwrap_or_else(Payload::null)).collect();
+        let Some(answers) = answers.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
         if answers.contains(&Payload::null()) {
             return Err(RpcError::internal("The client did not answer the server's question").to_payload());
         }
-        let round = Round { state, answers: keys.into_iter().zip(answers).collect() };
-        self.gateway.0.engine.start(launch, Some(round)).map_err(refusal)
+        let round = Round { state: state.clone(), answers: keys.into_iter().zip(answers).collect() };
+        self.gateway.0.engine.start(launch, Some(round)).map(Some).map_err(refusal)
     }
 
     /// Puts a question to a session's client on this request's stream; `None` if it did not declare that it can be asked.
@@ -207,21 +244,7 @@ impl<'a> Inline<'a> {
 
     /// What the caller gets of an end.
     pub fn outcome(&self, outcome: Outcome) -> Answer {
-        match outcome {
-            // Codes of earlier versions must not be used in 2026-07-28.
-            Outcome::Error { body, .. } if self.caller.is_stateless() => {
-                translate::error_for_stateless(body, self.caller.capabilities())
-            }
-            Outcome::Error { body, .. } => Err(body),
-            Outcome::Result { body, .. } => {
-                let result = if self.caller.is_stateless() {
-                    d2026_07_28::with_result_type(&body)
-                } else {
-                    d2025_11_25::without_result_type(&body)
-                };
-                result.map_err(|error| RpcError::internal(error.to_string()).to_payload())
-            }
-        }
+        outcome_for(self.caller, outcome)
     }
 
     /// Only a caller that gave a token hears of progress, and under its own token.
@@ -246,17 +269,42 @@ impl<'a> Inline<'a> {
     }
 }
 
+/// What a caller gets of an end.
+pub fn outcome_for(caller: &Caller, outcome: Outcome) -> Answer {
+    match outcome {
+        // Codes of earlier versions must not be used in 2026-07-28.
+        Outcome::Error { body, .. } if caller.is_stateless() => {
+            translate::error_for_stateless(body, caller.capabilities())
+        }
+        Outcome::Error { body, .. } => Err(body),
+        Outcome::Result { body, .. } => {
+            let result = if caller.is_stateless() {
+                d2026_07_28::with_result_type(&body)
+            } else {
+                d2025_11_25::without_result_type(&body)
+            };
+            result.map_err(|error| RpcError::internal(error.to_string()).to_payload())
+        }
+    }
+}
+
 /// Passes the client's answer, or its error, back to the work; nothing if its stream is gone. Should the work take the
-/// question back, the client is told.
-async fn pass_back(asked: Option<ToClient>, mut reply: oneshot::Sender<Answered>) {
+/// question back, the client is told. Returns the question if it is not answered `until` then.
+async fn pass_back(asked: Option<ToClient>, to: AnswerTo, until: Option<Instant>) -> Option<AnswerTo> {
+    let AnswerTo { question, mut reply } = to;
     let Some(mut asked) = asked else {
         let _ = reply.send(Err(unanswered()));
-        return;
+        return None;
     };
     tokio::select! {
         answer = asked.answer() => if let Some(answer) = answer {
             let _ = reply.send(answer);
         },
         () = reply.closed() => asked.take_back(),
+        () = taskgate_engine::sleep_until(until), if until.is_some() => {
+            asked.take_back();
+            return Some(AnswerTo { question, reply });
+        }
     }
+    None
 }

@@ -41,7 +41,8 @@ impl Gateway {
         shape: &Shape,
     ) -> Result<Option<Keyed>, RpcError> {
         let finds = request.meta.idempotency_find.is_some_and(|said| said.get() == "true");
-        let (Some(raw), false) = (request.meta.idempotency_key, matches!(shape, Shape::Inline)) else {
+        let has_tasks = matches!(shape, Shape::Task(_) | Shape::TaskAfter(_));
+        let (Some(raw), true) = (request.meta.idempotency_key, has_tasks) else {
             // It must not be made, and nothing says whether it was.
             return if finds { Err(RpcError::invalid_params(NEVER_KEYED)) } else { Ok(None) };
         };
@@ -73,7 +74,7 @@ impl Gateway {
         let (ttl, patience) = match shape {
             Shape::Task(ttl) => (ttl, None),
             Shape::TaskAfter(patience) => (None, Some(patience)),
-            Shape::Inline => (None, None),
+            Shape::Inline | Shape::Words(_) => (None, None),
         };
         let task = match found {
             Some(task) => task,

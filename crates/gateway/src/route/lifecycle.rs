@@ -7,8 +7,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use taskgate_client::session::LaneDescription;
 use taskgate_task::{Owner, Payload};
-use taskgate_wire::meta::{IDEMPOTENCY_KEY, SERVER_INFO, TASKS_EXTENSION};
-use taskgate_wire::{Capabilities, RawObject, RpcError, Version};
+use taskgate_wire::meta::{self, IDEMPOTENCY_KEY, SERVER_INFO, TASKS_EXTENSION};
+use taskgate_wire::{Capabilities, Dialect, RawObject, RpcError, Version};
 
 use super::{Answer, Caller, Request, capabilities};
 use crate::gateway::Gateway;
@@ -27,7 +27,11 @@ impl Gateway {
         })?;
         // Under these versions the extension does not exist, whatever a client declares.
         let capabilities = Capabilities { tasks_extension: false, ..capabilities };
-        if !session.settle(Negotiated { version, capabilities, raw_capabilities }) {
+        let name = request.params.client_info().and_then(meta::client_name);
+        // What a client declares counts where its version has it.
+        let knows_tasks = capabilities.tasks && Dialect::of(version) == Some(Dialect::D2025_11_25);
+        let budget = self.0.settings.hosts.budget_of(name.as_deref()).filter(|_| !knows_tasks);
+        if !session.settle(Negotiated { version, capabilities, raw_capabilities, budget }) {
             let message = "The session is initialized already";
             return Err(error(RpcError::new(taskgate_wire::ErrorCode::InvalidRequest, message)));
         }

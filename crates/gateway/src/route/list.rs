@@ -35,10 +35,14 @@ impl Gateway {
         out: &Outlet,
     ) -> Answer {
         let upstreams = self.upstreams(caller.owner()).await;
-        match &*upstreams {
-            [only] => self.list_one(kind, &upstreams, only, caller, request, out).await,
-            _ => upstreams.list_merged(kind, caller, request).await.map_err(|error| error.to_payload()),
+        let listed = match &*upstreams {
+            [only] => self.list_one(kind, &upstreams, only, caller, request, out).await?,
+            _ => upstreams.list_merged(kind, caller, request).await.map_err(|error| error.to_payload())?,
+        };
+        if kind != ListKind::Tools {
+            return Ok(listed);
         }
+        self.with_companions(caller, request, &upstreams, listed).await
     }
 
     /// A single upstream's page, relayed: its order, its cursors, its unknown members.

@@ -6,6 +6,7 @@ mod courier;
 mod cursor;
 mod d2025_10_20;
 mod foreign;
+mod hosts;
 mod inline;
 mod keyed;
 mod lifecycle;
@@ -174,6 +175,11 @@ impl Gateway {
         if session.negotiated().is_none() && !matches!(call, Call::Initialize | Call::Ping) {
             let message = "The session is not initialized: send initialize first";
             return Err(RpcError::new(taskgate_wire::ErrorCode::InvalidRequest, message).to_payload());
+        }
+        let of_tasks =
+            matches!(call, Call::GetTask(_) | Call::TaskResult(_) | Call::ListTasks(_) | Call::CancelTask(_));
+        if of_tasks || matches!(&call, Call::CallTool(call) if call.task.is_some()) {
+            session.shows_tasks();
         }
         match call {
             Call::Initialize => self.initialize(session, request).await,

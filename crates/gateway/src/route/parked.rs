@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::Serialize;
 use taskgate_engine::{AnswerTo, InlineCall};
-use taskgate_task::Payload;
+use taskgate_task::{Payload, Question};
 use taskgate_wire::{RawObject, RpcError};
 use tokio::time::Instant;
 
@@ -92,7 +92,7 @@ impl Gateway {
         let bound = Bound::to(caller.owner(), target.upstream.name(), request);
         let state = self.0.states.close(Refers::Parked(name.clone()), &bound, self.0.engine.now());
         let state = state.map_err(|error| RpcError::internal(error.to_string()).to_payload())?;
-        let result = input_required(&call.open, &state);
+        let result = input_required(call.open.iter().map(|asked| &asked.question), Some(&state));
         call.told = Instant::now();
         self.0.parked.0.lock().insert(name, call);
         Ok(result)
@@ -182,10 +182,15 @@ impl Parked {
 struct InputRequired<'a> {
     result_type: &'static str,
     input_requests: RawObject<'a>,
-    request_state: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_state: Option<&'a str>,
 }
 
-fn input_required(open: &[AnswerTo], reference: &str) -> Payload {
+/// The result that asks these questions. Without a `reference`, the request itself says what they belong to.
+pub(super) fn input_required<'q>(
+    open: impl Iterator<Item = &'q Question>,
+    reference: Option<&'q str>,
+) -> Payload {
     #[derive(Serialize)]
     struct Asked<'a> {
         method: &'a str,
@@ -193,7 +198,7 @@ fn input_required(open: &[AnswerTo], reference: &str) -> Payload {
         params: Option<&'a Payload>,
     }
     let mut input_requests = RawObject::default();
-    for AnswerTo { question, .. } in open {
+    for question in open {
         let asked = Asked { method: &question.method, params: question.params.as_ref() };
         if let Ok(raw) = serde_json::value::to_raw_value(&asked) {
             input_requests.set(&question.key, raw);

@@ -164,7 +164,7 @@ async fn connect(upstream: &Upstream, opening: &mut Opening) -> Result<(Session,
             (link, false)
         }
     };
-    let mut options = OpenOptions::new("taskgate", env!("CARGO_PKG_VERSION"));
+    let mut options = OpenOptions::new(crate::hosts::OWN_NAME, env!("CARGO_PKG_VERSION"));
     // What callers cannot do is found out per call: a question nobody can answer is refused then.
     let everything = serde_json::json!({
         "elicitation": { "form": {}, "url": {} },

@@ -24,6 +24,7 @@ mod hosted_by_libraries;
 mod hosted_in_sessions;
 mod hosted_oddly;
 mod hostile;
+mod hosts;
 mod inline;
 mod input;
 mod jobs;

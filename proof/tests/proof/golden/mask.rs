@@ -23,7 +23,9 @@ impl Mask {
         let ended = ["completed", "failed", "cancelled"].contains(&status);
         let masked = members.iter().map(|(name, value)| {
             let masked = match name.as_str() {
-                "taskId" => self.task(value),
+                "taskId" | "task" if value.is_string() => self.task(value),
+                // Words that name a task.
+                "text" if value.is_string() => self.words(value.as_str().unwrap_or_default()),
                 "taskIds" => value.as_array().into_iter().flatten().map(|id| self.task(id)).collect(),
                 "createdAt" | "lastUpdatedAt" => json!("<time>"),
                 // How long the work took is part of it once the work has ended.
@@ -39,6 +41,16 @@ impl Mask {
             (name.clone(), masked)
         });
         masked.collect()
+    }
+
+    fn words(&mut self, text: &str) -> Value {
+        let is_id = |word: &str| word.len() == 48 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let mut masked = text.to_owned();
+        for id in text.split(|end: char| !end.is_ascii_alphanumeric()).filter(|word| is_id(word)) {
+            let mask = self.task(&json!(id));
+            masked = masked.replace(id, mask.as_str().unwrap_or_default());
+        }
+        json!(masked)
     }
 
     /// Ids that we made are long; what a test makes up stays.

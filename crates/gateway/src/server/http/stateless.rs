@@ -65,6 +65,7 @@ async fn check(
     let mut tool = None;
     if name == method::TOOLS_CALL
         && let Ok(called) = params.name()
+        && gateway.companion(&caller, &params.meta(), &called).await.is_none()
     {
         let found = gateway.find_tool(caller.owner(), &called).await;
         if let Ok(target) = &found {

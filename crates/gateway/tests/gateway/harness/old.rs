@@ -24,9 +24,10 @@ pub struct Old {
 }
 
 impl Old {
-    /// Opens a session of 2025-11-25 that can be asked everything.
+    /// Opens a session of 2025-11-25 that can be asked everything and knows tasks.
     pub async fn open(server: &Server) -> Old {
-        Old::with(server, "2025-11-25", json!({"elicitation": {}, "sampling": {}, "roots": {}})).await
+        Old::with(server, "2025-11-25", json!({"elicitation": {}, "sampling": {}, "roots": {}, "tasks": {}}))
+            .await
     }
 
     /// Opens a session.

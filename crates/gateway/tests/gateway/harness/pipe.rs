@@ -39,10 +39,11 @@ impl Pipe {
         Pipe { input: Some(input), output, stop: Some(stop), task, next: 1, others: VecDeque::new() }
     }
 
-    /// Serves a gateway and opens a session on it.
+    /// Serves a gateway and opens a session on it whose client knows tasks.
     pub async fn open(gateway: &Gateway) -> Pipe {
         let mut pipe = Pipe::start(gateway);
-        pipe.initialize("2025-11-25", json!({"elicitation": {}, "sampling": {}, "roots": {}})).await;
+        let able = json!({"elicitation": {}, "sampling": {}, "roots": {}, "tasks": {}});
+        pipe.initialize("2025-11-25", able).await;
         pipe
     }
 
