@@ -12,7 +12,7 @@ pub mod session;
 pub mod transport;
 
 #[cfg(feature = "ledger")]
-pub use ledger::{Ledger, LedgerError};
+pub use ledger::{Ledger, LedgerError, OpenCall};
 #[cfg(feature = "ledger")]
 pub use requestor::Unseen;
 pub use requestor::{
