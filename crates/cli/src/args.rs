@@ -50,7 +50,7 @@ pub enum Command {
     Answer(client::Answer),
     /// Cancel a task.
     Cancel(client::One),
-    /// List the tasks that a server knows for its caller.
+    /// List the tasks that a server knows for its caller; without a server, the calls that were never seen to their ends.
     List(client::Of),
     /// List the tools of a server.
     Tools(client::Of),

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use taskgate_client::Ledger;
+use taskgate_client::{Ledger, OpenCall};
 
 use crate::endpoint::Named;
 use crate::exit_code::{ExitCode, Failure};
@@ -71,6 +71,18 @@ pub fn open_servers() -> Result<Vec<(String, Named)>, Failure> {
         }
     }
     Ok(servers)
+}
+
+/// The calls that are open at any server, and how their servers can be found again. Nobody is kept out by looking.
+pub async fn open_calls() -> Result<Vec<(OpenCall, Named)>, Failure> {
+    let failed = |why: String| Failure::new(ExitCode::Failure, why);
+    let mut calls = Vec::new();
+    for (identity, named) in open_servers()? {
+        let ledger = open(&identity).map_err(failed)?.ledger;
+        let open = ledger.open_calls().await.map_err(|error| failed(error.to_string()))?;
+        calls.extend(open.into_iter().map(|call| (call, named.clone())));
+    }
+    Ok(calls)
 }
 
 impl Remembered {

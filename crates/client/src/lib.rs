@@ -12,19 +12,19 @@ pub mod session;
 pub mod transport;
 
 #[cfg(feature = "ledger")]
-pub use ledger::{Ledger, LedgerError};
+pub use ledger::{Ledger, LedgerError, OpenCall};
 #[cfg(feature = "ledger")]
 pub use requestor::Unseen;
 pub use requestor::{
     Answers, CallError, CallRequest, CallResult, Client, ClientBuilder, ConnectError, Endpoint, Event,
-    Handle, Hosting, Input, InputAnswer, InputKind, Pace, PendingCall, Progress, RpcFailure, TaskState,
+    Handle, Hosting, Input, InputAnswer, InputKind, Logs, Pace, PendingCall, Progress, RpcFailure, TaskState,
     TaskStatus, TaskUse,
 };
 pub use session::{
     CallEvent, CallFailure, CallOptions, Heard, Lane, LaneDescription, Lanes, Notifications, OpenError,
     OpenOptions, Question, QuestionReply, ServerDescription, Session, TaskRequest,
 };
-pub use taskgate_wire::Version;
+pub use taskgate_wire::{LogLevel, Version};
 pub use transport::http::{FailureKind, HttpServer, RequestFailure};
 pub use transport::stdio::{ProcessControl, StdioCommand};
 pub use transport::{CloseCause, CloseReason, Inbound, Link};

@@ -66,7 +66,25 @@ fn what_was_left_is_open_until_its_end_was_seen() {
     let handle = served.detached(&["slow_report", "topic=tides", "seconds=1"]);
     assert_eq!(served.run(&["result", &handle]).code, 0);
     served.detached(&["slow_report", "topic=winds", "seconds=1"]);
+    served.detached(&["slow_report", "topic=rain", "seconds=1"]);
+    // Without a server, what is open is known from here; looking changes nothing.
+    for _ in 0..2 {
+        let listed = served.run(&["list", "--output", "json"]);
+        let [winds, rain] = &listed.lines()[..] else { panic!("{listed:?}") };
+        assert_eq!(
+            (&winds["tool"], &winds["endpoint"]),
+            (&"slow_report".into(), &served.url.as_str().into())
+        );
+        let handle = rain["handle"].as_str().expect("a handle");
+        let stands = served.run(&["get", handle, "--output", "json"]);
+        assert_eq!((&rain["state"], &stands.lines()[0]["taskId"]), (&"accepted".into(), &rain["taskId"]));
+        assert!(rain["createdMs"].as_u64() >= winds["createdMs"].as_u64());
+    }
+    let table = served.run(&["list"]);
+    assert!(table.out.starts_with("SERVER") && table.out.contains("tg1_"), "{table:?}");
     let resumed = served.run(&["resume", &served.url]);
+    let after = served.run(&["list"]);
+    assert!(after.code == 0 && after.out == "nothing is open\n", "{after:?}");
     assert!(resumed.out.contains("winds") && !resumed.out.contains("tides"), "{resumed:?}");
     let state = served.store().with_file_name("state/taskgate/calls");
     for file in std::fs::read_dir(state).expect("the state directory").flatten() {

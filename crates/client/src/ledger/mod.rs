@@ -3,6 +3,7 @@
 //! A call is noted before it is sent, its handle before anything else is done with it, its end before the caller hears of
 //! it. Each of these is durable when it is done. Arguments, answers, results and credentials are not in it.
 
+mod list;
 mod open;
 mod rows;
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
+pub use list::OpenCall;
 pub(crate) use rows::{CallId, New, Open, Stage};
 
 /// A durable record of calls: handles, servers, digests of arguments, keys of answered questions. Clones share it.

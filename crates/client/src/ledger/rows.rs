@@ -132,7 +132,7 @@ fn take_over(db: &Connection, run: &str, endpoint: &str) -> rusqlite::Result<Vec
     Ok(open)
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Open> {
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Open> {
     let tool: String = row.get("tool")?;
     let created = u64::try_from(row.get::<_, i64>("created")?).unwrap_or_default();
     let stage = match (row.get("version")?, row.get("task")?) {

@@ -2,7 +2,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskgate_wire::Version;
+use taskgate_wire::{LogLevel, Version};
 
 use super::client::Client;
 use super::endpoint::Endpoint;
@@ -48,6 +48,7 @@ pub struct ClientBuilder {
     pub(super) patience: Duration,
     pub(super) prefer: Version,
     pub(super) tasks: TaskUse,
+    pub(super) log_level: Option<LogLevel>,
     #[cfg(feature = "ledger")]
     pub(super) ledger: Option<Ledger>,
 }
@@ -72,6 +73,7 @@ impl ClientBuilder {
             patience: PATIENCE,
             prefer: Version::V2026_07_28,
             tasks: TaskUse::default(),
+            log_level: None,
             #[cfg(feature = "ledger")]
             ledger: None,
         }
@@ -142,6 +144,13 @@ impl ClientBuilder {
     /// Whether calls may become tasks.
     pub fn tasks(mut self, tasks: TaskUse) -> Self {
         self.tasks = tasks;
+        self
+    }
+
+    /// From which level on the server is to log, for [`Event::Log`](super::Event::Log) and [`Client::logs`]. Where this is not said, a
+    /// server of 2026-07-28 logs nothing, and one with sessions what it thinks fit.
+    pub fn log_level(mut self, level: LogLevel) -> Self {
+        self.log_level = Some(level);
         self
     }
 

@@ -16,6 +16,7 @@ use super::error::{CallError, ConnectError};
 use super::event::TaskState;
 use super::handle::Handle;
 use super::input::InputAnswer;
+use super::logs::Logs;
 use super::result::CallResult;
 
 /// Pages of tasks that are read. A server that has more does not stop.
@@ -142,6 +143,16 @@ impl Client {
             }
         }
         Ok(tasks)
+    }
+
+    /// What the server logs apart from calls. It does so in sessions: a server of 2026-07-28 that has none logs during requests
+    /// only, which [`Event::Log`](super::Event::Log) tells.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be heard. [`CallError::Unsupported`], where the server logs nothing in this way.
+    pub async fn logs(&self) -> Result<Logs, CallError> {
+        Logs::open(self.0.clone()).await
     }
 
     /// The definitions of the server's tools, as they came.

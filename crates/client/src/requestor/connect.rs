@@ -8,7 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use taskgate_task::Payload;
 use taskgate_wire::tool::{TaskSupport, ToolFacts};
 use taskgate_wire::{
-    Capabilities, Dialect, ErrorCode, ListKind, RawObject, Version, hosted, meta, method, translate,
+    Capabilities, Dialect, ErrorCode, ListKind, LogLevel, RawObject, Version, hosted, meta, method, translate,
 };
 use tokio::sync::{Mutex, mpsc};
 
@@ -17,6 +17,7 @@ use super::endpoint::Endpoint;
 use super::error::{CallError, ConnectError};
 use super::handle::Handle;
 use super::hosting::Host;
+use super::logs::Logging;
 use super::pace::Pace;
 use crate::session::{
     CallFailure, CallOptions, Heard, Lane, Notifications, OpenError, OpenOptions, PendingCall, Session,
@@ -44,6 +45,7 @@ pub(super) struct Inner {
     pub(super) tasks: TaskUse,
     #[cfg(feature = "ledger")]
     pub(super) ledger: Option<crate::ledger::Ledger>,
+    log_level: Option<LogLevel>,
     options: OpenOptions,
     /// What is declared where tasks are wanted (2026-07-28).
     with_tasks: Payload,
@@ -104,6 +106,7 @@ impl Inner {
             deadline: builder.deadline,
             patience: builder.patience,
             tasks: builder.tasks,
+            log_level: builder.log_level,
             #[cfg(feature = "ledger")]
             ledger: builder.ledger,
             with_tasks: Payload::from_value(&capabilities).map_err(impossible)?,
@@ -176,7 +179,8 @@ impl Inner {
             }
             opened => opened?,
         };
-        let connection = Arc::new(Connection::new(session, self.with_tasks.clone())?);
+        let connection = Arc::new(Connection::new(session, self.with_tasks.clone(), self.log_level)?);
+        connection.set_level().await;
         slot.connection = Some(connection.clone());
         Ok(connection)
     }
@@ -202,6 +206,7 @@ pub(super) struct Connection {
     pub(super) hosts_tasks: bool,
     /// Whether it says that a call sent again under its key finds what came of the first.
     pub(super) honours_keys: bool,
+    pub(super) logging: Logging,
     with_tasks: Payload,
     tools: Mutex<Option<Arc<Vec<Tool>>>>,
     /// Set when the list of tools has changed.
@@ -215,7 +220,11 @@ pub(super) struct Tool {
 }
 
 impl Connection {
-    fn new(session: Session, with_tasks: Payload) -> Result<Connection, ConnectError> {
+    fn new(
+        session: Session,
+        with_tasks: Payload,
+        level: Option<LogLevel>,
+    ) -> Result<Connection, ConnectError> {
         let lane = session.lanes().iter().next();
         let lane = lane.ok_or_else(|| ConnectError::Start("the server speaks no version".to_owned()))?;
         let dialect = Dialect::of(lane.version());
@@ -231,6 +240,7 @@ impl Connection {
             dialect,
             hosts_tasks,
             honours_keys,
+            logging: Logging::new(level),
             with_tasks,
             tools: Mutex::default(),
             tools_changed,
@@ -263,7 +273,10 @@ impl Connection {
     pub(super) fn call(&self, name: &str, params: Option<&RawValue>, tasks: bool) -> PendingCall {
         let capabilities = tasks.then(|| self.with_tasks.clone());
         let options = CallOptions { owner: Some(OWNER.to_owned()), capabilities, ..CallOptions::default() };
-        self.session.call(self.lane, name, params, options)
+        match self.with_level(name, params) {
+            Some(params) => self.session.call(self.lane, name, Some(params.as_raw()), options),
+            None => self.session.call(self.lane, name, params, options),
+        }
     }
 
     /// Asks something about a task.

@@ -17,6 +17,7 @@ mod feed;
 mod handle;
 mod hosting;
 mod input;
+mod logs;
 mod pace;
 mod random;
 mod result;
@@ -34,6 +35,7 @@ pub use event::{Event, Progress, TaskState, TaskStatus};
 pub use handle::Handle;
 pub use hosting::Hosting;
 pub use input::{Answers, Input, InputAnswer, InputKind};
+pub use logs::Logs;
 pub use pace::{Pace, Rhythm};
 #[cfg(feature = "ledger")]
 pub(crate) use random::name as random_name;

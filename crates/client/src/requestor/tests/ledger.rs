@@ -73,6 +73,41 @@ fn a_task_is_gone_on_with_in_the_next_life() {
     }
 }
 
+/// Whoever looks at what is open sees calls of every life, with or without a task, and takes none of them over.
+#[test]
+fn what_is_open_can_be_looked_at() {
+    let (_folder, file) = file();
+    life(async {
+        let (client, mut server, _script) = with(&file, NEW, false).await;
+        let _sent = client.call("u", json!({}));
+        server.expect("tools/call").await;
+        let mut task = client.call("t", json!({}));
+        server.begin(NEW, 1000).await;
+        // That it is told says that it is written.
+        while !matches!(task.next().await, Some(Event::Accepted(_))) {}
+        let ledger = Ledger::open(&file).expect("a ledger");
+        let open = ledger.open_calls().await.expect("what is open");
+        let [sent, accepted] = &open[..] else { panic!("{open:?}") };
+        let id = |handle: Option<Handle>| handle.expect("it is a task").task;
+        assert_eq!((accepted.tool.as_str(), id(accepted.handle.clone())), ("t", id(task.handle())));
+        assert_eq!((sent.tool.as_str(), &sent.handle), ("u", &None));
+        assert_eq!((accepted.endpoint.as_str(), accepted.age().as_secs() < 600), (client.identity(), true));
+    });
+    life(async {
+        let (client, mut server, _script) = with(&file, NEW, false).await;
+        let calls = client.resume_all().await.expect("a ledger");
+        assert_eq!(calls.len(), 2, "looking took none of them");
+        let ((), ()) = tokio::join!(server.complete(NEW), async {
+            for call in calls {
+                // One has a result, of the other nobody knows.
+                let _ = call.result().await;
+            }
+        });
+        let ledger = Ledger::open(&file).expect("a ledger");
+        assert_eq!(ledger.open_calls().await.expect("what is open"), []);
+    });
+}
+
 /// Case 29: a call whose answer was never seen is found by its key, without its arguments; where that is not possible it is
 /// reported, once, and not made again.
 #[test]

@@ -7,6 +7,7 @@ mod hosting;
 mod input;
 #[cfg(feature = "ledger")]
 mod ledger;
+mod logs;
 mod lost;
 mod polling;
 mod sessions;
@@ -55,7 +56,7 @@ impl Script {
 
     pub async fn next(&mut self) -> Server {
         let far = self.connections.recv().await.expect("a connection");
-        Server { far, listen: None, told: Vec::new(), calls: 0, experimental: json!({}) }
+        Server { far, listen: None, told: Vec::new(), calls: 0, experimental: json!({}), logs: false }
     }
 
     /// A client and its server, in this version.
@@ -90,6 +91,8 @@ pub struct Server {
     pub calls: u32,
     /// What it says beside the protocol.
     pub experimental: Value,
+    /// Whether it says that it logs.
+    pub logs: bool,
 }
 
 pub struct Request {
@@ -124,6 +127,9 @@ impl Server {
         let tasks = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
         let mut said = json!({ "protocolVersion": version, "capabilities": { "tools": { "listChanged": true } },
             "serverInfo": { "name": "s", "version": "1" } });
+        if self.logs {
+            said["capabilities"]["logging"] = json!({});
+        }
         if version == OLD {
             said["capabilities"]["tasks"] = tasks;
             said["capabilities"]["experimental"] = self.experimental.clone();
