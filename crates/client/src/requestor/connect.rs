@@ -259,7 +259,8 @@ impl Connection {
     fn before(&self, name: &str) -> Option<Connection> {
         let own = self.session_name()?;
         let session = self.session.resumed(name).filter(|_| own != name)?;
-        Connection::new(session, self.with_tasks.clone()).ok()
+        // The session has the level it was given when it was opened.
+        Connection::new(session, self.with_tasks.clone(), self.logging.level()).ok()
     }
 
     /// A task goes on in its session, which must not end with this program's connection; or has ended.

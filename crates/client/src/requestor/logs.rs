@@ -31,6 +31,11 @@ impl Logging {
     pub(super) fn new(level: Option<LogLevel>) -> Logging {
         Logging { level, early: Mutex::default() }
     }
+
+    /// From which level on the server is to log, if it was said.
+    pub(super) fn level(&self) -> Option<LogLevel> {
+        self.level
+    }
 }
 
 impl Connection {
