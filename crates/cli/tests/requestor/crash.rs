@@ -71,7 +71,10 @@ fn what_was_left_is_open_until_its_end_was_seen() {
     for _ in 0..2 {
         let listed = served.run(&["list", "--output", "json"]);
         let [winds, rain] = &listed.lines()[..] else { panic!("{listed:?}") };
-        assert_eq!((&winds["tool"], &winds["endpoint"]), (&"slow_report".into(), &served.url.as_str().into()));
+        assert_eq!(
+            (&winds["tool"], &winds["endpoint"]),
+            (&"slow_report".into(), &served.url.as_str().into())
+        );
         let handle = rain["handle"].as_str().expect("a handle");
         let stands = served.run(&["get", handle, "--output", "json"]);
         assert_eq!((&rain["state"], &stands.lines()[0]["taskId"]), (&"accepted".into(), &rain["taskId"]));
