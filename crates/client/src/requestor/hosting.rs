@@ -21,8 +21,8 @@ use super::builder::Answering;
 use super::input::{Input, InputAnswer};
 use super::{now, random};
 use crate::session::TaskRequest;
-use kept::Asked;
 pub(super) use kept::Kept;
+use kept::{Asked, End};
 
 /// How many tasks a client hosts for its server, and how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ struct Hosted {
     /// Whether its end is decided, though it may still have to be noted.
     is_settled: bool,
     /// What comes of it, once it is over.
-    end: watch::Sender<Option<Result<Payload, Payload>>>,
+    end: watch::Sender<Option<End>>,
     thinking: Option<AbortHandle>,
     forgetting: AbortHandle,
 }
@@ -186,7 +186,7 @@ impl Host {
 
     /// Puts a task of an earlier life into its place, of which nobody has to think any more.
     #[cfg(feature = "ledger")]
-    fn put_back(self: &Arc<Host>, task: OwnTask, asked: Asked, end: Option<Result<Payload, Payload>>) {
+    fn put_back(self: &Arc<Host>, task: OwnTask, asked: Asked, end: Option<End>) {
         let (forgetting, is_settled) = (self.forget_after(&task), end.is_some());
         let hosted =
             Hosted { asked, end: watch::Sender::new(end), is_settled, thinking: None, forgetting, task };
@@ -211,13 +211,7 @@ impl Host {
 
     /// Ends a task, once, and gives its state; `None`, if it is over already or unknown. Where it is kept, that is noted before
     /// anybody hears of it: what is over once stays so.
-    async fn settle(
-        &self,
-        id: &str,
-        status: Status,
-        message: Option<String>,
-        end: Result<Payload, Payload>,
-    ) -> Option<Value> {
+    async fn settle(&self, id: &str, status: Status, message: Option<String>, end: End) -> Option<Value> {
         let (mut task, asked) = {
             let mut tasks = self.tasks.lock();
             let hosted = tasks.get_mut(id).filter(|hosted| !hosted.is_settled)?;

@@ -6,6 +6,9 @@ use taskgate_wire::own_task::OwnTask;
 #[cfg(feature = "ledger")]
 use crate::ledger::{HostedRow, Ledger};
 
+/// What came of a task: a result, or an error object.
+pub(super) type End = Result<Payload, Payload>;
+
 /// A task's question.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
@@ -37,12 +40,7 @@ impl Kept {
     }
 
     /// Notes a task, and what came of it if it is over. It is durable when this returns.
-    pub(super) async fn note(
-        &self,
-        task: &OwnTask,
-        asked: &Asked,
-        end: Option<&Result<Payload, Payload>>,
-    ) -> Result<(), String> {
+    pub(super) async fn note(&self, task: &OwnTask, asked: &Asked, end: Option<&End>) -> Result<(), String> {
         #[cfg(feature = "ledger")]
         if let Some((ledger, endpoint)) = &self.place {
             let text = |payload: &Payload| payload.as_str().to_owned();
@@ -90,7 +88,7 @@ mod restore {
 
     use super::super::super::builder::Handler;
     use super::super::{Host, moment};
-    use super::Asked;
+    use super::{Asked, End};
     use crate::ledger::{HostedRow, LedgerError};
 
     impl Host {
@@ -123,7 +121,7 @@ mod restore {
         }
 
         /// A task as it was kept; `None` if its time is over, or if it is none.
-        fn read(&self, row: HostedRow) -> Option<(OwnTask, Asked, Option<Result<Payload, Payload>>)> {
+        fn read(&self, row: HostedRow) -> Option<(OwnTask, Asked, Option<End>)> {
             let payload = |text: Option<String>| text.and_then(|text| Payload::parse(text).ok());
             let task = OwnTask {
                 id: row.id,
