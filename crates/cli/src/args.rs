@@ -54,6 +54,8 @@ pub enum Command {
     List(client::Of),
     /// List the tools of a server.
     Tools(client::Of),
+    /// Print what a server logs apart from calls, until Ctrl-C.
+    Logs(client::Logs),
     /// Go on with the calls that were never seen to their ends.
     Resume(client::Resume),
     /// Look after a store that no taskgate has open: check it, make its file shorter, back it up, move it.
@@ -314,6 +316,7 @@ mod tests {
             client("cancel"),
             client("list"),
             client("tools"),
+            client("logs"),
             client("resume"),
             client("completions"),
             client("man"),

@@ -63,6 +63,7 @@ fn run(args: Args) -> Result<(), Failure> {
         | Command::Cancel(_)
         | Command::List(_)
         | Command::Tools(_)
+        | Command::Logs(_)
         | Command::Resume(_)) => commands::client::run(client),
         Command::Serve(serve) => block_on(async |shutdown| commands::serve::run(serve, shutdown).await),
         Command::Wrap(wrap) => block_on(async |shutdown| commands::wrap::run(wrap, shutdown).await),

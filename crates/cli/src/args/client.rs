@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use taskgate_client::TaskUse;
+use taskgate_client::{LogLevel, TaskUse};
 
 use super::duration;
 use super::server::Server;
@@ -34,6 +34,9 @@ pub struct Call {
     /// A name for the call: sent again under it, it finds its task instead of running a second time, where the server can do that.
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,
+    /// From which level on the server is to log meanwhile: debug, info, notice, warning, error, critical, alert or emergency.
+    #[arg(long, value_name = "LEVEL", value_parser = log_level)]
+    pub log_level: Option<LogLevel>,
     /// How to follow it.
     #[command(flatten)]
     pub look: Look,
@@ -121,6 +124,29 @@ pub struct Of {
     pub server: Server,
 }
 
+/// `taskgate logs`.
+#[derive(Debug, clap::Args)]
+pub struct Logs {
+    /// The server: a URL or a name, unless it is the command after --.
+    #[arg(value_name = "ENDPOINT")]
+    pub endpoint: Option<String>,
+    /// From which level on: debug, info, notice, warning, error, critical, alert or emergency.
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log_level)]
+    pub level: LogLevel,
+    /// How long to listen; until Ctrl-C, if not given.
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    pub listen_for: Option<Duration>,
+    /// How long to wait for the server.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub deadline: Option<Duration>,
+    /// How it is printed: for people, or as objects of JSON, one a line.
+    #[arg(long, value_enum, default_value_t)]
+    pub output: Output,
+    /// How to reach the server.
+    #[command(flatten)]
+    pub server: Server,
+}
+
 /// `taskgate resume`.
 #[derive(Debug, clap::Args)]
 pub struct Resume {
@@ -133,6 +159,11 @@ pub struct Resume {
     /// How to reach the server.
     #[command(flatten)]
     pub server: Server,
+}
+
+fn log_level(text: &str) -> Result<LogLevel, String> {
+    serde_json::from_value(text.into())
+        .map_err(|_| "write debug, info, notice, warning, error, critical, alert or emergency".to_owned())
 }
 
 fn task_use(text: &str) -> Result<TaskUse, String> {

@@ -17,10 +17,11 @@ use crate::forms::AnswerFile;
 use crate::handle::Token;
 use carry::{Carried, Told, Wish};
 pub use end::{End, are_over, conclude, failure};
-pub use lines::{State, print, status};
+pub use lines::{Line, State, print, status};
 use person::Decision;
 pub use person::Person;
 use screen::Screen;
+pub use screen::log_line;
 pub use signals::Signals;
 
 /// What is wanted of whoever follows.

@@ -266,7 +266,8 @@ fn block(block: &Value) -> String {
     }
 }
 
-fn log_line(params: &Payload) -> String {
+/// A log message for people.
+pub fn log_line(params: &Payload) -> String {
     let read: Value = serde_json::from_str(params.as_str()).unwrap_or_default();
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let level = read.get("level").map(&text).unwrap_or_default();

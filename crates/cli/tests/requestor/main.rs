@@ -6,6 +6,7 @@ mod asker;
 mod calls;
 mod crash;
 mod golden;
+mod logs;
 mod operator;
 mod served;
 mod terminal;

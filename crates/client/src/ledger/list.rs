@@ -35,7 +35,7 @@ impl Ledger {
     pub async fn open_calls(&self) -> Result<Vec<OpenCall>, LedgerError> {
         self.with(|db, _| {
             let mut open = db.prepare_cached(
-                "SELECT id, endpoint, tool, digest, key, keyed, version, task, created
+                "SELECT id, endpoint, tool, digest, key, keyed, version, task, session, created
                  FROM call WHERE state <> 'ended' ORDER BY id",
             )?;
             open.query_map((), |row| Ok(OpenCall::of(row.get("endpoint")?, read(row)?)))?.collect()

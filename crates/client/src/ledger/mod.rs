@@ -1,8 +1,10 @@
 //! What a client must not forget when it crashes: its calls, and what has become of them.
 //!
 //! A call is noted before it is sent, its handle before anything else is done with it, its end before the caller hears of
-//! it. Each of these is durable when it is done. Arguments, answers, results and credentials are not in it.
+//! it. Each of these is durable when it is done. Arguments, answers, results and credentials are not in it; but questions that a
+//! server has made tasks of, and the answers to them, are, where such tasks are to be kept here.
 
+mod hosted;
 mod list;
 mod open;
 mod rows;
@@ -13,6 +15,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
+pub(crate) use hosted::HostedRow;
 pub use list::OpenCall;
 pub(crate) use rows::{CallId, New, Open, Stage};
 

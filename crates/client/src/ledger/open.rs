@@ -7,7 +7,7 @@ use rusqlite::Connection;
 /// Says in the file's header whose file it is: "tgcl".
 const APPLICATION: i32 = 0x7467_636c;
 /// The layout of this version.
-const LAYOUT: i32 = 1;
+const LAYOUT: i32 = 2;
 /// How long another program may hold the file.
 const BUSY: Duration = Duration::from_secs(10);
 /// How long ended calls stay, in milliseconds: long enough to see what has become of them.
@@ -47,8 +47,11 @@ pub(super) fn open(path: &Path) -> Result<Connection, String> {
 fn lay_out(db: &mut Connection) -> rusqlite::Result<()> {
     let change = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let layout: i32 = change.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if layout < LAYOUT {
+    if layout < 1 {
         change.execute_batch(include_str!("layout.sql"))?;
+    }
+    if layout < LAYOUT {
+        change.execute_batch(include_str!("hosted.sql"))?;
         change.pragma_update(None, "application_id", APPLICATION)?;
         change.pragma_update(None, "user_version", LAYOUT)?;
     }
@@ -58,6 +61,7 @@ fn lay_out(db: &mut Connection) -> rusqlite::Result<()> {
 fn prune(db: &Connection) -> rusqlite::Result<()> {
     let now = i64::try_from(crate::requestor::now()).unwrap_or(i64::MAX);
     db.execute("DELETE FROM call WHERE state = 'ended' AND created < ?1", [now.saturating_sub(KEPT)])?;
+    db.execute("DELETE FROM hosted WHERE created + ttl <= ?1", [now])?;
     Ok(())
 }
 

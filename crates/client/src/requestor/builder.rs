@@ -51,6 +51,8 @@ pub struct ClientBuilder {
     pub(super) log_level: Option<LogLevel>,
     #[cfg(feature = "ledger")]
     pub(super) ledger: Option<Ledger>,
+    #[cfg(feature = "ledger")]
+    pub(super) hosted: Option<Ledger>,
 }
 
 impl std::fmt::Debug for ClientBuilder {
@@ -76,6 +78,8 @@ impl ClientBuilder {
             log_level: None,
             #[cfg(feature = "ledger")]
             ledger: None,
+            #[cfg(feature = "ledger")]
+            hosted: None,
         }
     }
 
@@ -110,7 +114,7 @@ impl ClientBuilder {
     }
 
     /// Hosts tasks for servers of 2025-11-25 that ask for one when they ask something: their question need not be answered while
-    /// a connection lasts. They are kept in memory.
+    /// a connection lasts. They are kept in memory, unless `keep_hosted_tasks` (feature `ledger`) says where else.
     pub fn host_tasks(mut self, hosting: Hosting) -> Self {
         self.hosting = Some(hosting);
         self
@@ -151,6 +155,15 @@ impl ClientBuilder {
     /// server of 2026-07-28 logs nothing, and one with sessions what it thinks fit.
     pub fn log_level(mut self, level: LogLevel) -> Self {
         self.log_level = Some(level);
+        self
+    }
+
+    /// Keeps the tasks that are hosted in this ledger, with their questions and answers, so that they outlast the program: a server that
+    /// comes back gets their states and results. A question that was being thought about is asked of the input handler again; without
+    /// one its task has failed. This is for [`ClientBuilder::host_tasks`], and may be the ledger of the calls.
+    #[cfg(feature = "ledger")]
+    pub fn keep_hosted_tasks(mut self, ledger: Ledger) -> Self {
+        self.hosted = Some(ledger);
         self
     }
 

@@ -40,6 +40,11 @@ impl Client {
 
     pub(super) async fn connect(builder: ClientBuilder) -> Result<Client, ConnectError> {
         let inner = Arc::new(Inner::new(builder)?);
+        #[cfg(feature = "ledger")]
+        if let Some(host) = &inner.host {
+            let restored = host.restore(inner.handler.as_ref()).await;
+            restored.map_err(|error| ConnectError::Start(error.to_string()))?;
+        }
         let connected = tokio::time::timeout(inner.deadline, inner.connection(Era::Newest)).await;
         connected.map_err(|_| ConnectError::Deadline(inner.deadline))??;
         Ok(Client(inner))

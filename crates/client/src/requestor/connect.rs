@@ -16,7 +16,7 @@ use super::builder::{ClientBuilder, Handler, TaskUse};
 use super::endpoint::Endpoint;
 use super::error::{CallError, ConnectError};
 use super::handle::Handle;
-use super::hosting::Host;
+use super::hosting::{Host, Kept};
 use super::logs::Logging;
 use super::pace::Pace;
 use crate::session::{
@@ -96,12 +96,17 @@ impl Inner {
             options.session_capabilities = Some(Payload::from_value(&declared).map_err(impossible)?);
         }
         capabilities["extensions"] = serde_json::json!({ meta::TASKS_EXTENSION: {} });
+        let identity = builder.endpoint.identity();
+        #[cfg(feature = "ledger")]
+        let kept = Kept::of(builder.hosted, &identity);
+        #[cfg(not(feature = "ledger"))]
+        let kept = Kept::default();
         Ok(Inner {
-            identity: builder.endpoint.identity(),
+            identity,
             endpoint: builder.endpoint,
             able,
             handler: builder.handler,
-            host: builder.hosting.map(Host::new),
+            host: builder.hosting.map(|hosting| Host::new(hosting, kept)),
             pace: builder.pace,
             deadline: builder.deadline,
             patience: builder.patience,

@@ -1,9 +1,12 @@
 //! Tasks that the client hosts: a server of 2025-11-25 may ask for one when it asks something that takes people long.
 //!
-//! They are kept in memory, and belong to the client and not to a connection: a server that comes back finds them by their id.
+//! They belong to the client and not to a connection: a server that comes back finds them by their id. They are kept in memory, and in
+//! a ledger where that is wanted: then they outlast the program.
+
+mod kept;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -14,9 +17,12 @@ use taskgate_wire::{RawObject, RpcError, meta, method};
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
+use super::builder::Answering;
 use super::input::{Input, InputAnswer};
 use super::{now, random};
 use crate::session::TaskRequest;
+pub(super) use kept::Kept;
+use kept::{Asked, End};
 
 /// How many tasks a client hosts for its server, and how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,20 +52,24 @@ impl Default for Hosting {
 /// The tasks of one client.
 pub(super) struct Host {
     hosting: Hosting,
+    kept: Kept,
     tasks: Mutex<HashMap<String, Hosted>>,
 }
 
 struct Hosted {
     task: OwnTask,
+    asked: Asked,
+    /// Whether its end is decided, though it may still have to be noted.
+    is_settled: bool,
     /// What comes of it, once it is over.
-    end: watch::Sender<Option<Result<Payload, Payload>>>,
-    thinking: AbortHandle,
+    end: watch::Sender<Option<End>>,
+    thinking: Option<AbortHandle>,
     forgetting: AbortHandle,
 }
 
 impl Host {
-    pub(super) fn new(hosting: Hosting) -> Arc<Host> {
-        Arc::new(Host { hosting, tasks: Mutex::default() })
+    pub(super) fn new(hosting: Hosting, kept: Kept) -> Arc<Host> {
+        Arc::new(Host { hosting, kept, tasks: Mutex::default() })
     }
 
     /// What is declared, of these that can be asked at all.
@@ -85,17 +95,21 @@ impl Host {
         Some(Wish { ttl: ttl.map(Duration::from_millis) })
     }
 
-    /// Makes a task of a question and hands it to whoever answers. Gives what its server is to get: a handle, or why there is none.
+    /// Makes a task of a question and hands it to whoever answers. Says what its server is to get: a handle, or why there is none;
+    /// where tasks are kept, after that is done.
     pub(super) fn begin(
         self: &Arc<Host>,
         wish: &Wish,
-        name: String,
+        method: String,
         params: Option<Payload>,
-        ask: impl FnOnce(Input) -> Option<super::builder::Answering>,
-    ) -> Result<Payload, Payload> {
+        ask: impl FnOnce(Input) -> Option<Answering> + Send + 'static,
+        reply: impl FnOnce(Result<Payload, Payload>) + Send + 'static,
+    ) {
         let failed = |why: String| RpcError::internal(why).to_payload();
-        let id = random::name().map_err(|error| failed(error.to_string()))?;
-        let ttl = wish.ttl.unwrap_or(self.hosting.ttl).min(self.hosting.max_ttl);
+        let id = match random::name() {
+            Ok(id) => id,
+            Err(error) => return reply(Err(failed(error.to_string()))),
+        };
         let at = moment();
         let task = OwnTask {
             id: id.clone(),
@@ -103,44 +117,123 @@ impl Host {
             message: None,
             created: at,
             updated: at,
-            ttl,
+            ttl: wish.ttl.unwrap_or(self.hosting.ttl).min(self.hosting.max_ttl),
             poll_interval: self.hosting.poll_interval,
         };
-        if self.tasks.lock().len() >= self.hosting.most {
-            return Err(failed("This client hosts as many tasks as it may".to_owned()));
+        let created = match Payload::from_value(&task.created()) {
+            Ok(created) => created,
+            Err(error) => return reply(Err(failed(error.to_string()))),
+        };
+        let asked = Asked { method, params: params.map(without_task) };
+        let too_many = move || failed("This client hosts as many tasks as it may".to_owned());
+        let most = Some(self.hosting.most);
+        if !self.kept.is_durable() {
+            let is_placed = self.place(task, asked, most, ask);
+            return reply(if is_placed { Ok(created) } else { Err(too_many()) });
         }
-        let created = Payload::from_value(&task.created()).map_err(|error| failed(error.to_string()))?;
+        if self.tasks.lock().len() >= self.hosting.most {
+            return reply(Err(too_many()));
+        }
+        let host = self.clone();
+        tokio::spawn(async move {
+            // Before anybody answers, so that what is noted later is noted last.
+            if let Err(why) = host.kept.note(&task, &asked, None).await {
+                return reply(Err(failed(format!("The task cannot be kept: {why}"))));
+            }
+            if host.place(task, asked, most, ask) {
+                return reply(Ok(created));
+            }
+            host.kept.forget(&id).await;
+            reply(Err(too_many()));
+        });
+    }
+
+    /// Puts a task into its place and has its question answered. False, if there would be more than that many.
+    fn place(
+        self: &Arc<Host>,
+        task: OwnTask,
+        asked: Asked,
+        most: Option<usize>,
+        ask: impl FnOnce(Input) -> Option<Answering>,
+    ) -> bool {
+        if most.is_some_and(|most| self.tasks.lock().len() >= most) {
+            return false;
+        }
         let (reply, answer) = oneshot::channel();
-        let input = Input { key: id.clone(), method: name.clone(), params: params.map(without_task), reply };
-        let handled = ask(input);
+        let Asked { method, params } = asked.clone();
+        let id = task.id.clone();
+        let handled = ask(Input { key: id.clone(), method: method.clone(), params, reply });
         // Held until it is in its place, so that nobody is faster with an answer.
         let mut tasks = self.tasks.lock();
         let thinking = {
-            let (host, id) = (Arc::downgrade(self), id.clone());
+            let host = Arc::downgrade(self);
             tokio::spawn(async move {
-                let answer = answered(answer, handled).await;
-                over(&host, &id, answer.into_result(&name));
-            })
-            .abort_handle()
-        };
-        let forgetting = {
-            let (host, id) = (Arc::downgrade(self), id.clone());
-            tokio::spawn(async move {
-                tokio::time::sleep(ttl).await;
-                if let Some(host) = host.upgrade() {
-                    host.forget(&id);
+                let answer = answered(answer, handled).await.into_result(&method);
+                let Some(host) = host.upgrade() else { return };
+                match answer {
+                    Ok(result) => drop(host.settle(&id, Status::Completed, None, Ok(result)).await),
+                    Err(why) => host.fail(&id, why).await,
                 }
             })
             .abort_handle()
         };
-        tasks.insert(id, Hosted { task, end: watch::Sender::new(None), thinking, forgetting });
-        Ok(created)
+        let forgetting = self.forget_after(&task);
+        let end = watch::Sender::new(None);
+        let hosted = Hosted { asked, end, is_settled: false, thinking: Some(thinking), forgetting, task };
+        tasks.insert(hosted.task.id.clone(), hosted);
+        true
     }
 
-    /// Its time is over: whoever thinks about it need not any more, and whoever waits for it hears that it is unknown.
-    fn forget(&self, id: &str) {
-        let Some(hosted) = self.tasks.lock().remove(id) else { return };
-        hosted.thinking.abort();
+    /// Puts a task of an earlier life into its place, of which nobody has to think any more.
+    #[cfg(feature = "ledger")]
+    fn put_back(self: &Arc<Host>, task: OwnTask, asked: Asked, end: Option<End>) {
+        let (forgetting, is_settled) = (self.forget_after(&task), end.is_some());
+        let hosted =
+            Hosted { asked, end: watch::Sender::new(end), is_settled, thinking: None, forgetting, task };
+        self.tasks.lock().insert(hosted.task.id.clone(), hosted);
+    }
+
+    /// When its time is over, whoever thinks about it need not any more, and whoever waits for it hears that it is unknown.
+    fn forget_after(self: &Arc<Host>, task: &OwnTask) -> AbortHandle {
+        let (host, id) = (Arc::downgrade(self), task.id.clone());
+        let left = task.ttl.saturating_sub(moment().since(task.created));
+        tokio::spawn(async move {
+            tokio::time::sleep(left).await;
+            let Some(host) = host.upgrade() else { return };
+            let hosted = host.tasks.lock().remove(&id);
+            if let Some(thinking) = hosted.and_then(|hosted| hosted.thinking) {
+                thinking.abort();
+            }
+            host.kept.forget(&id).await;
+        })
+        .abort_handle()
+    }
+
+    /// Ends a task, once, and gives its state; `None`, if it is over already or unknown. Where it is kept, that is noted before
+    /// anybody hears of it: what is over once stays so.
+    async fn settle(&self, id: &str, status: Status, message: Option<String>, end: End) -> Option<Value> {
+        let (mut task, asked) = {
+            let mut tasks = self.tasks.lock();
+            let hosted = tasks.get_mut(id).filter(|hosted| !hosted.is_settled)?;
+            hosted.is_settled = true;
+            (hosted.task.clone(), hosted.asked.clone())
+        };
+        (task.status, task.message, task.updated) = (status, message, moment());
+        if self.kept.is_durable()
+            && let Err(why) = self.kept.note(&task, &asked, Some(&end)).await
+        {
+            tracing::warn!(why, "the end of a hosted task is not kept");
+        }
+        let mut tasks = self.tasks.lock();
+        let hosted = tasks.get_mut(id)?;
+        hosted.task = task;
+        hosted.end.send_replace(Some(end));
+        Some(hosted.task.state())
+    }
+
+    async fn fail(&self, id: &str, why: String) {
+        let error = super::drive::refusal(&why);
+        self.settle(id, Status::Failed, Some(why), Err(error)).await;
     }
 
     /// Answers what a server asks about its tasks.
@@ -155,14 +248,11 @@ impl Host {
                 Some(_) => Err(RpcError::invalid_params("Unknown cursor")),
             },
             method::TASKS_GET => self.state(member("taskId")),
-            method::TASKS_CANCEL => self.cancel(member("taskId")),
+            method::TASKS_CANCEL => return self.cancel(member("taskId"), request),
             method::TASKS_RESULT => return self.result(member("taskId"), request),
             other => Err(RpcError::method_not_found(other)),
         };
-        let answer = answer.map_err(|error| error.to_payload());
-        request.reply(answer.and_then(|value| {
-            Payload::from_value(&value).map_err(|error| RpcError::internal(error.to_string()).to_payload())
-        }));
+        reply(request, answer);
     }
 
     fn list(&self) -> Value {
@@ -178,16 +268,20 @@ impl Host {
         Ok(hosted.task.state())
     }
 
-    fn cancel(&self, id: Option<String>) -> Result<Value, RpcError> {
-        let mut tasks = self.tasks.lock();
-        let hosted = id.and_then(|id| tasks.get_mut(&id)).ok_or_else(RpcError::unknown_task)?;
-        if hosted.task.status != Status::Working {
-            return Err(RpcError::invalid_params("The task is over"));
-        }
-        hosted.thinking.abort();
-        let cancelled = RpcError::internal("The task was cancelled").to_payload();
-        hosted.end(Status::Cancelled, Err(cancelled));
-        Ok(hosted.task.state())
+    fn cancel(self: &Arc<Host>, id: Option<String>, request: TaskRequest) {
+        let known = id.filter(|id| self.tasks.lock().contains_key(id));
+        let Some(id) = known else { return reply(request, Err(RpcError::unknown_task())) };
+        let host = self.clone();
+        tokio::spawn(async move {
+            let cancelled = RpcError::internal("The task was cancelled").to_payload();
+            let state = host.settle(&id, Status::Cancelled, None, Err(cancelled)).await;
+            if state.is_some()
+                && let Some(Hosted { thinking: Some(thinking), .. }) = host.tasks.lock().get(&id)
+            {
+                thinking.abort();
+            }
+            reply(request, state.ok_or_else(|| RpcError::invalid_params("The task is over")));
+        });
     }
 
     /// Answers as soon as the task is over.
@@ -212,16 +306,11 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         for hosted in self.tasks.lock().values() {
-            hosted.thinking.abort();
+            if let Some(thinking) = &hosted.thinking {
+                thinking.abort();
+            }
             hosted.forgetting.abort();
         }
-    }
-}
-
-impl Hosted {
-    fn end(&mut self, status: Status, end: Result<Payload, Payload>) {
-        (self.task.status, self.task.updated) = (status, moment());
-        self.end.send_replace(Some(end));
     }
 }
 
@@ -231,10 +320,7 @@ pub(super) struct Wish {
 }
 
 /// The answer of whoever was asked; whoever says nothing has cancelled.
-async fn answered(
-    given: oneshot::Receiver<InputAnswer>,
-    handled: Option<super::builder::Answering>,
-) -> InputAnswer {
+async fn answered(given: oneshot::Receiver<InputAnswer>, handled: Option<Answering>) -> InputAnswer {
     match handled {
         None => given.await.unwrap_or(InputAnswer::Cancel),
         Some(handled) => tokio::select! {
@@ -245,20 +331,11 @@ async fn answered(
     }
 }
 
-/// The question of a task has its answer, or there is none.
-fn over(host: &Weak<Host>, id: &str, answer: Result<Payload, String>) {
-    let Some(host) = host.upgrade() else { return };
-    let mut tasks = host.tasks.lock();
-    let Some(hosted) = tasks.get_mut(id).filter(|hosted| hosted.task.status == Status::Working) else {
-        return;
-    };
-    match answer {
-        Ok(result) => hosted.end(Status::Completed, Ok(result)),
-        Err(why) => {
-            hosted.task.message = Some(why.clone());
-            hosted.end(Status::Failed, Err(super::drive::refusal(&why)));
-        }
-    }
+fn reply(request: TaskRequest, answer: Result<Value, RpcError>) {
+    let answer = answer.map_err(|error| error.to_payload());
+    request.reply(answer.and_then(|value| {
+        Payload::from_value(&value).map_err(|error| RpcError::internal(error.to_string()).to_payload())
+    }));
 }
 
 fn moment() -> Timestamp {

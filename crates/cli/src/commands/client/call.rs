@@ -7,7 +7,7 @@ use taskgate_client::{CallRequest, Client};
 
 use super::arguments::{self, Given};
 use super::subject::server_of;
-use super::{answers, connect_to_follow, options, or_stop};
+use super::{answers, builder, connect_to_follow_with, options, or_stop};
 use crate::args::client::Call;
 use crate::exit_code::{ExitCode, Failure};
 use crate::follow::{Followed, Options, Signals, are_over, conclude, follow};
@@ -28,7 +28,11 @@ pub async fn run(args: Call, signals: &mut Signals) -> Result<(), Failure> {
     let (file, able) = answers(&args.look)?;
     let target = server_of(named, &args.server)?;
     let begun = Instant::now();
-    let (client, remembered) = or_stop(signals, connect_to_follow(&target, args.look.deadline, able)).await?;
+    let mut builder = builder(&target, args.look.deadline, able);
+    if let Some(level) = args.log_level {
+        builder = builder.log_level(level);
+    }
+    let (client, remembered) = or_stop(signals, connect_to_follow_with(&target, builder)).await?;
     let arguments = or_stop(signals, arguments_of(&client, tool, all, given)).await?;
     let request = CallRequest {
         ttl: args.ttl,

@@ -6,6 +6,7 @@ mod call;
 mod cancel;
 mod get;
 mod list;
+mod logs;
 mod resume;
 mod subject;
 mod tools;
@@ -36,6 +37,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
             Command::Call(args) => call::run(args, &mut signals).await,
             Command::Watch(args) => watch::run(args, false, &mut signals).await,
             Command::Result(args) => watch::run(args, true, &mut signals).await,
+            Command::Logs(args) => logs::run(args, &mut signals).await,
             Command::Answer(args) => answer::run(args, &mut signals).await,
             Command::Resume(args) => resume::run(args, &mut signals).await,
             Command::Get(args) => or_stop(&mut signals, get::run(args)).await,
@@ -84,7 +86,14 @@ async fn connect_to_follow(
     deadline: Option<Duration>,
     answers: Answers,
 ) -> Result<(Client, Option<Remembered>), Failure> {
-    let builder = builder(target, deadline, answers);
+    connect_to_follow_with(target, builder(target, deadline, answers)).await
+}
+
+/// The same, with more to say of the connection.
+async fn connect_to_follow_with(
+    target: &Target,
+    builder: ClientBuilder,
+) -> Result<(Client, Option<Remembered>), Failure> {
     let remembered = calls::remember(&target.endpoint.identity(), &target.named);
     let builder = match &remembered {
         Some(remembered) => builder.ledger(remembered.ledger.clone()),

@@ -70,6 +70,17 @@ pub(super) struct Answered {
     pub(super) answer: Result<Payload, String>,
 }
 
+/// Shows a question to the handler or, where there is none, to whoever follows the call.
+fn show(inner: &Inner, feed: &Feed, input: Input) -> Option<Answering> {
+    match &inner.handler {
+        Some(handler) => Some(handler(input)),
+        None => {
+            feed.push(Event::Asked(input));
+            None
+        }
+    }
+}
+
 impl Questions {
     pub(super) fn new(inner: Arc<Inner>, feed: Arc<Feed>) -> Questions {
         Questions {
@@ -111,10 +122,12 @@ impl Questions {
         if let Some(host) = self.inner.host.clone()
             && let Some(wish) = Host::wish(&method, params.as_ref())
         {
-            return match host.begin(&wish, method, params, |input| self.show(input)) {
+            let (inner, feed) = (self.inner.clone(), self.feed.clone());
+            let ask = move |input| show(&inner, &feed, input);
+            return host.begin(&wish, method, params, ask, |answer| match answer {
                 Ok(handle) => reply.answer(handle),
                 Err(error) => reply.refuse(error),
-            };
+            });
         }
         let mut key = key_of(&method, params.as_ref());
         let reply = Reply { reply, related };
@@ -261,21 +274,11 @@ impl Questions {
     }
 
     /// Hands a question to the program: to its handler, which answers in time, or as an event.
-    fn show(&self, input: Input) -> Option<Answering> {
-        match &self.inner.handler {
-            Some(handler) => Some(handler(input)),
-            None => {
-                self.feed.push(Event::Asked(input));
-                None
-            }
-        }
-    }
-
     fn ask(&mut self, key: String, method: String, params: Option<Payload>, way: Way) {
         let (reply, answer) = oneshot::channel();
         let input = Input { key: key.clone(), method: method.clone(), params, reply };
         let asked = key.clone();
-        let thinking = match self.show(input) {
+        let thinking = match show(&self.inner, &self.feed, input) {
             None => self.answers.spawn(async move { (asked, answer.await.ok()) }),
             Some(handled) => {
                 self.answers.spawn(async move {

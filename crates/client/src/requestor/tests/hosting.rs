@@ -204,3 +204,131 @@ async fn whoever_hosts_no_tasks_has_none() {
     asked(&mut call).await.answer(json!({}));
     assert_eq!(server.response().await.1.expect("a result")["action"], "accept");
 }
+
+#[cfg(feature = "ledger")]
+mod kept {
+    use std::path::Path;
+
+    use super::super::ledger::{file, life};
+    use super::*;
+    use crate::Ledger;
+
+    /// A client that keeps the tasks that it hosts, with a handler that answers like this, if it has one; and its server.
+    async fn keeps(file: &Path, answer: Option<Option<&'static str>>) -> (Client, Server, Script) {
+        let mut script = Script::new();
+        let ledger = Ledger::open(file).expect("a ledger");
+        let builder = script.builder().answers(Answers::ELICITATION).prefer(crate::Version::V2025_11_25);
+        let mut builder = builder.host_tasks(hosting()).keep_hosted_tasks(ledger);
+        if let Some(answer) = answer {
+            builder = builder.input_handler(move |input| async move {
+                assert!(matches!(input.kind(), InputKind::Form { message, .. } if message == "A?"));
+                match answer {
+                    Some(answer) => InputAnswer::Accept(json!({ "x": answer })),
+                    None => std::future::pending().await,
+                }
+            });
+        }
+        let (client, server) = tokio::join!(builder.connect(), async {
+            let mut server = script.next().await;
+            server.initialize(OLD).await;
+            server
+        });
+        (client.expect("connect"), server, script)
+    }
+
+    /// The client makes a task of a question in this life of it, and dies when it has its answer, or before. Gives the task.
+    fn first_life(file: &Path, answer: Option<&'static str>) -> Value {
+        life(async {
+            let (client, mut server, _script) = keeps(file, Some(answer)).await;
+            let _call = client.call("t", json!({}));
+            server.tools("forbidden").await;
+            let request = server.expect("tools/call").await;
+            let task = server.hosted(1, None, &request).await;
+            if answer.is_some() {
+                let about = json!({ "taskId": task["taskId"] });
+                server.asks(2, "tasks/result", about, &request).await.expect("a result");
+            }
+            json!({ "taskId": task["taskId"] })
+        })
+    }
+
+    fn asked_before() -> Request {
+        Request { id: Id::number(0), params: Value::Null }
+    }
+
+    /// What was answered is answered for a server that comes back after the client has died: its state, its result, its place in
+    /// the list. It cannot be cancelled any more, and it is asked of nobody.
+    #[test]
+    fn a_hosted_task_that_is_over_outlasts_the_client() {
+        let (_folder, file) = file();
+        let about = first_life(&file, Some("first"));
+        for _ in 0..2 {
+            life(async {
+                let (_client, mut server, _script) = keeps(&file, Some(Some("again"))).await;
+                let origin = asked_before();
+                let state = server.asks(1, "tasks/get", about.clone(), &origin).await.expect("a state");
+                assert_eq!((&state["status"], &state["ttl"]), (&json!("completed"), &json!(600_000)));
+                let answer = server.asks(2, "tasks/result", about.clone(), &origin).await.expect("a result");
+                assert_eq!(answer["content"], json!({ "x": "first" }));
+                let listed = server.asks(3, "tasks/list", json!({}), &origin).await.expect("a list");
+                assert_eq!(listed["tasks"], json!([state]));
+                let late = server.asks(4, "tasks/cancel", about.clone(), &origin).await.expect_err("over");
+                assert_eq!(late["code"], -32602);
+            });
+        }
+    }
+
+    /// A question that was being thought about when the client died is asked of the handler again.
+    #[test]
+    fn a_question_of_an_earlier_life_is_asked_again() {
+        let (_folder, file) = file();
+        let about = first_life(&file, None);
+        life(async {
+            let (_client, mut server, _script) = keeps(&file, Some(Some("second"))).await;
+            let answer = server.asks(1, "tasks/result", about.clone(), &asked_before()).await;
+            assert_eq!(answer.expect("a result")["content"], json!({ "x": "second" }));
+        });
+    }
+
+    /// Where there is no handler, whoever was asked is gone: the task has failed, and stays so.
+    #[test]
+    fn without_a_handler_a_question_of_an_earlier_life_has_failed() {
+        let (_folder, file) = file();
+        let about = first_life(&file, None);
+        for answer in [None, Some(Some("too late"))] {
+            life(async {
+                let (_client, mut server, _script) = keeps(&file, answer).await;
+                let state =
+                    server.asks(1, "tasks/get", about.clone(), &asked_before()).await.expect("a state");
+                assert_eq!(state["status"], "failed");
+                assert!(state["statusMessage"].as_str().is_some_and(|why| why.contains("anew")), "{state}");
+                let answer = server.asks(2, "tasks/result", about.clone(), &asked_before()).await;
+                assert_eq!(answer.expect_err("failed")["code"], -1);
+            });
+        }
+    }
+
+    /// A task whose time is over while nobody is there is unknown afterwards, and a cancelled one stays cancelled.
+    #[test]
+    fn what_has_expired_meanwhile_is_unknown() {
+        let (_folder, file) = file();
+        let (expired, cancelled) = (first_life(&file, Some("x")), first_life(&file, None));
+        life(async {
+            let (_client, mut server, _script) = keeps(&file, Some(None)).await;
+            let state = server.asks(1, "tasks/cancel", cancelled.clone(), &asked_before()).await;
+            assert_eq!(state.expect("a state")["status"], "cancelled");
+        });
+        let db = rusqlite::Connection::open(&file).expect("a file");
+        let id = expired["taskId"].as_str().expect("an id");
+        let moved = db.execute("UPDATE hosted SET created = created - 600000 WHERE id = ?1", [id]);
+        assert_eq!(moved.expect("a row"), 1);
+        drop(db);
+        life(async {
+            let (_client, mut server, _script) = keeps(&file, Some(Some("x"))).await;
+            let unknown = server.asks(1, "tasks/get", expired, &asked_before()).await.expect_err("unknown");
+            assert_eq!(unknown["code"], -32602);
+            let state = server.asks(2, "tasks/get", cancelled, &asked_before()).await.expect("a state");
+            assert_eq!(state["status"], "cancelled");
+        });
+    }
+}

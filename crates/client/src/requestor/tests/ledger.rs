@@ -7,7 +7,7 @@ const KEYED: &str = "io.taskgate/idempotency-key";
 const FIND: &str = "io.taskgate/idempotency-find";
 
 /// One life of a program: a runtime that ends without a word, as with a kill.
-fn life<T>(what: impl Future<Output = T>) -> T {
+pub fn life<T>(what: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
     let done = runtime.block_on(what);
@@ -36,7 +36,7 @@ async fn only(client: &Client) -> PendingCall {
     calls.pop().expect("it is")
 }
 
-fn file() -> (tempfile::TempDir, std::path::PathBuf) {
+pub fn file() -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ledger.db");
     (folder, file)
@@ -362,4 +362,23 @@ fn what_is_no_ledger_is_refused() {
     assert!(error.to_string().contains("newer"), "{error}");
     let error = Ledger::open(file.with_file_name("no-such-folder").join("x")).expect_err("no folder");
     assert!(error.path.ends_with("no-such-folder/x"), "{error}");
+}
+
+/// A ledger that was written before tasks could be kept in it is taken over as it is.
+#[test]
+fn an_older_ledger_is_brought_up_to_date() {
+    let (_folder, file) = file();
+    life(async {
+        let (client, mut server, _script) = with(&file, NEW, false).await;
+        let _call = client.call("t", json!({}));
+        server.expect("tools/call").await;
+    });
+    let db = rusqlite::Connection::open(&file).expect("a file");
+    db.execute_batch("DROP TABLE hosted; PRAGMA user_version = 1;").expect("as it was");
+    drop(db);
+    life(async {
+        let ledger = Ledger::open(&file).expect("a ledger");
+        assert_eq!(ledger.open_calls().await.expect("what is open").len(), 1);
+        assert!(ledger.take_over_hosted("memory:test".to_owned()).await.expect("a table").is_empty());
+    });
 }
