@@ -1,10 +1,12 @@
 //! How things look: for people at a terminal, or for programs.
 
+mod harmless;
 mod paint;
 mod table;
 
 use std::io::{IsTerminal, stdout};
 
+pub use harmless::{body, clean, indented, json_line, line};
 pub use paint::{Paint, Tone};
 pub use table::table;
 

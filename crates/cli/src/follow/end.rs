@@ -1,9 +1,8 @@
 use taskgate_client::{CallError, CallResult};
 
 use super::lines::{self, Line};
-use crate::display::Output;
+use crate::display::{self, Output, indented, line};
 use crate::exit_code::{ExitCode, Failure};
-use crate::forms::clean;
 use crate::handle::Token;
 use crate::say::say;
 
@@ -82,7 +81,7 @@ fn said(error: &CallError) -> String {
             "the deadline is over; the task may go on, and its handle comes back to it".to_owned()
         }
         CallError::Deadline { handle: None, .. } => "the deadline is over".to_owned(),
-        other => clean(&other.to_string()),
+        other => indented(&other.to_string()),
     }
 }
 
@@ -147,7 +146,12 @@ fn say_json(end: &End) -> Result<(), Failure> {
 
 fn say_text(end: &End) -> Result<(), Failure> {
     match end {
-        End::Result(result) => say(format_args!("{}\n", super::screen::result(result))),
+        End::Result(result) => {
+            let text = super::screen::result(result);
+            // What reads a pipe or a file is given what the server said.
+            let text = if display::is_terminal() { display::body(&text) } else { text };
+            say(format_args!("{text}\n"))
+        }
         End::Error(_, Some(token)) | End::Detached(Some(token)) => say(format_args!("{}\n", token.write())),
         End::NeedsInput { token: Some(token), .. } => say(format_args!("{}\n", token.write())),
         End::Error(_, None) | End::Detached(None) | End::NeedsInput { token: None, .. } | End::Answered => {
@@ -166,7 +170,7 @@ fn told(end: &End) -> String {
         }
         End::Detached(None) => "left; the call had no task, so there is nothing to come back to".to_owned(),
         End::NeedsInput { key, why, .. } => {
-            format!("the server asks something, under the key {:?}: {}", clean(key), clean(why))
+            format!("the server asks something, under the key {:?}: {}", line(key), indented(why))
         }
         End::Answered => String::new(),
     }

@@ -5,6 +5,7 @@ use taskgate_client::{CallError, TaskState, TaskStatus};
 use taskgate_gateway::Payload;
 
 use super::broken;
+use crate::display::json_line;
 use crate::exit_code::Failure;
 use crate::say::say;
 
@@ -139,7 +140,7 @@ impl<'a> State<'a> {
 /// Prints it.
 pub fn print(line: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(line).map_err(broken)?;
-    say(format_args!("{text}\n"))
+    say(format_args!("{}\n", json_line(&text)))
 }
 
 /// The word for a status.

@@ -9,9 +9,8 @@ use taskgate_client::{CallResult, Input, Progress, TaskState};
 use taskgate_gateway::Payload;
 
 use super::lines::{self, Line, State};
-use crate::display::{Output, Paint, Tone, short};
+use crate::display::{Output, Paint, Tone, line, short};
 use crate::exit_code::Failure;
-use crate::forms::clean;
 use crate::handle::Token;
 
 /// How often a bar is drawn while nothing happens, so that one sees the time go by.
@@ -49,12 +48,12 @@ impl Screen {
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(ProgressBar::new_spinner());
             bar.set_style(spinner());
-            bar.set_prefix(clean(label));
+            bar.set_prefix(line(label));
             bar.enable_steady_tick(DRAW_EVERY);
             bar
         });
         self.calls.push(Shown {
-            label: clean(label),
+            label: line(label),
             bar,
             status: "calling".to_owned(),
             message: String::new(),
@@ -124,8 +123,7 @@ impl Screen {
         if self.quiet {
             return Ok(());
         }
-        let line = log_line(params);
-        self.note(place, &line);
+        self.note(place, &log_line(params));
         Ok(())
     }
 
@@ -166,7 +164,7 @@ impl Screen {
         let call = &mut self.calls[place];
         if let Some(bar) = &call.bar {
             bar.set_style(ended());
-            bar.finish_with_message(clean(how));
+            bar.finish_with_message(line(how));
         } else if self.output == Output::Text && self.calls.len() > 1 {
             self.note(place, how);
         }
@@ -205,29 +203,26 @@ impl Screen {
         }
         let paint = Paint::stderr();
         let call = &mut self.calls[place];
-        let message = if call.message.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", clean(&call.message).replace('\n', " "))
-        };
+        let message =
+            if call.message.is_empty() { String::new() } else { format!(": {}", line(&call.message)) };
         if let Some(bar) = &call.bar {
             let poll = call.poll.map(|poll| u64::try_from(poll.as_millis()).unwrap_or(u64::MAX));
             let poll = poll
                 .map(|poll| paint.on(Tone::Faint, &format!(" (asked again in {})", short(poll))))
                 .unwrap_or_default();
-            bar.set_message(format!("{}{message}{poll}", paint.status(&call.status)));
+            bar.set_message(format!("{}{message}{poll}", paint.status(&line(&call.status))));
             return;
         }
-        let line = format!("{}{message}", call.status);
-        if line != call.said {
-            eprintln!("taskgate: {}: {line}", call.label);
-            call.said = line;
+        let said = format!("{}{message}", line(&call.status));
+        if said != call.said {
+            eprintln!("taskgate: {}: {said}", call.label);
+            call.said = said;
         }
     }
 
     /// A line above the bars.
-    fn note(&self, place: usize, line: &str) {
-        let text = format!("{}: {}", self.calls[place].label, clean(line));
+    fn note(&self, place: usize, said: &str) {
+        let text = format!("{}: {}", self.calls[place].label, line(said));
         match &self.bars {
             Some(bars) => {
                 // Where nothing can be drawn, nothing is lost but this.
@@ -261,7 +256,7 @@ fn block(block: &Value) -> String {
             let place = text("uri").or_else(|| resource("uri")).unwrap_or_default();
             let words = [kind.unwrap_or("something"), what, place];
             let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-            format!("[{}; --output json has it whole]", clean(&words.join(" ")))
+            format!("[{}; --output json has it whole]", line(&words.join(" ")))
         }
     }
 }
@@ -272,7 +267,7 @@ pub fn log_line(params: &Payload) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let level = read.get("level").map(&text).unwrap_or_default();
     let logger = read.get("logger").map(|name| format!(" {}", text(name))).unwrap_or_default();
-    clean(&format!("{level}{logger}: {}", read.get("data").map(text).unwrap_or_default()))
+    line(&format!("{level}{logger}: {}", read.get("data").map(text).unwrap_or_default()))
 }
 
 fn spinner() -> ProgressStyle {

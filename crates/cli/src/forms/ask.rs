@@ -7,6 +7,7 @@ use taskgate_client::{InputAnswer, InputKind};
 
 use super::prompt::{self, NoAnswer, choose};
 use super::schema::{Form, Kind};
+use crate::display::{clean, indented, line};
 
 /// A question, and where it comes from.
 #[derive(Debug, Clone)]
@@ -58,11 +59,11 @@ fn form(message: &str, schema: &Value) -> Result<Option<InputAnswer>, NoAnswer> 
     let form = match Form::read(schema) {
         Ok(form) => form,
         Err(why) => {
-            eprintln!("{}\n{why}", clean(message));
+            eprintln!("{}\n{why}", indented(message));
             return Ok(Some(InputAnswer::Cancel));
         }
     };
-    eprintln!("{}", clean(message));
+    eprintln!("{}", indented(message));
     if form.0.iter().any(|field| field.required) {
         eprintln!("Fields with * must be filled in.");
     }
@@ -76,7 +77,7 @@ fn form(message: &str, schema: &Value) -> Result<Option<InputAnswer>, NoAnswer> 
         if let Kind::Text { format: Some(format), .. } = &field.kind
             && format != "password"
         {
-            eprintln!("({format})");
+            eprintln!("({})", line(format));
         }
         if let Some(value) = prompt::field(field)? {
             content.insert(field.name.clone(), value);
@@ -89,9 +90,9 @@ fn form(message: &str, schema: &Value) -> Result<Option<InputAnswer>, NoAnswer> 
 fn visit(message: &str, url: &str) -> Result<Option<InputAnswer>, NoAnswer> {
     let is_web = url.starts_with("https://") || url.starts_with("http://");
     let host = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
-    eprintln!("{}\nThe server wants you to visit\n  {}", clean(message), clean(url));
+    eprintln!("{}\nThe server wants you to visit\n  {}", indented(message), line(url));
     if let Some(host) = host {
-        eprintln!("  which is at {}", clean(host));
+        eprintln!("  which is at {}", line(host));
     }
     let open = is_web.then(|| (Visit::Open, "open it in the browser".to_owned()));
     let others =
@@ -139,9 +140,4 @@ fn escaped(why: NoAnswer) -> Result<Option<InputAnswer>, NoAnswer> {
         ),
         other => Err(other),
     }
-}
-
-/// What a server says, without what would steer the terminal.
-pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }

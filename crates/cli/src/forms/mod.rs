@@ -8,6 +8,6 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-pub use ask::{Asking, ask, clean};
+pub use ask::{Asking, ask};
 pub use file::AnswerFile;
 pub use prompt::choose;

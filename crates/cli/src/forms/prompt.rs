@@ -7,6 +7,7 @@ use inquire::{InquireError, MultiSelect, Password, PasswordDisplayMode, Select, 
 use serde_json::Value;
 
 use super::schema::{Choice, Field, Kind};
+use crate::display::line;
 
 /// What is said where a value may be left out.
 const LEFT_OUT: &str = "(leave it out)";
@@ -51,7 +52,7 @@ pub fn choose<T>(question: &str, options: impl IntoIterator<Item = (T, String)>)
 /// Asks for the value of a field. `None` if it is left out.
 pub fn field(field: &Field) -> Result<Option<Value>, NoAnswer> {
     let mark = if field.required { " *" } else { "" };
-    let question = format!("{}{mark}", field.title);
+    let question = format!("{}{mark}", line(&field.title));
     let help = help(field);
     match &field.kind {
         Kind::Flag => {
@@ -64,7 +65,7 @@ pub fn field(field: &Field) -> Result<Option<Value>, NoAnswer> {
         Kind::One(choices) => {
             let value = |choice: &Choice| Some(Value::String(choice.value.clone()));
             let mut options: Vec<_> =
-                choices.iter().map(|choice| (value(choice), choice.title.clone())).collect();
+                choices.iter().map(|choice| (value(choice), line(&choice.title))).collect();
             // What is taken where nothing is said is where the cursor is.
             if let Some(place) =
                 options.iter().position(|(value, _)| *value == field.default && value.is_some())
@@ -92,7 +93,7 @@ pub fn field(field: &Field) -> Result<Option<Value>, NoAnswer> {
             };
             let typed = Text::new(&question)
                 .with_help_message(&help)
-                .with_initial_value(&default)
+                .with_initial_value(&line(&default))
                 .with_validator(validator(field))
                 .prompt()?;
             Ok(read(field, &typed))
@@ -120,7 +121,7 @@ fn many(field: &Field, choices: &[Choice], question: &str, help: &str) -> Result
     let is_default = |choice: &Choice| defaults.iter().any(|value| value.as_str() == Some(&choice.value));
     let chosen: Vec<usize> =
         choices.iter().enumerate().filter(|(_, choice)| is_default(choice)).map(|(place, _)| place).collect();
-    let options = choices.iter().map(|choice| Named(choice.value.clone(), choice.title.clone())).collect();
+    let options = choices.iter().map(|choice| Named(choice.value.clone(), line(&choice.title))).collect();
     let checked = field.clone();
     let picked = MultiSelect::new(question, options)
         .with_help_message(help)
@@ -129,7 +130,7 @@ fn many(field: &Field, choices: &[Choice], question: &str, help: &str) -> Result
             let value: Value = picked.iter().map(|option| Value::String(option.value.0.clone())).collect();
             let is_left_out = picked.is_empty() && !checked.required;
             Ok(match checked.check(&value) {
-                Err(wrong) if !is_left_out => Validation::Invalid(wrong.into()),
+                Err(wrong) if !is_left_out => Validation::Invalid(line(&wrong).into()),
                 _ => Validation::Valid,
             })
         })
@@ -149,7 +150,7 @@ fn validator(
         }
         Ok(match field.read(typed) {
             Ok(_) => Validation::Valid,
-            Err(wrong) => Validation::Invalid(wrong.into()),
+            Err(wrong) => Validation::Invalid(line(&wrong).into()),
         })
     }
 }
@@ -161,7 +162,7 @@ fn read(field: &Field, typed: &str) -> Option<Value> {
 fn help(field: &Field) -> String {
     let escape = "Esc to decline or cancel";
     match &field.description {
-        Some(description) => format!("{description} ({escape})"),
+        Some(description) => format!("{} ({escape})", line(description)),
         None => escape.to_owned(),
     }
 }

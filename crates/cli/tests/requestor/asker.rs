@@ -1,6 +1,6 @@
 //! A server of 2025-11-25 without tasks that asks for one of everything, written in the language of the shell, and says what it got.
 
-/// Reads messages, one a line, and asks its form when a tool is called.
+/// Reads messages, one a line, and asks its form when a tool is called, unless it has a result already.
 pub const SCRIPT: &str = r#"
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
 while read -r line; do
@@ -12,6 +12,7 @@ while read -r line; do
       answer "$id" '{"tools":[{"name":"ask","inputSchema":{"type":"object"}}]}' ;;
     *'"method":"tools/call"'*)
       call=$id
+      [ -z "$RESULT" ] || { answer "$id" "$RESULT"; continue; }
       printf '{"jsonrpc":"2.0","id":"form","method":"elicitation/create","params":%s}\n' "$FORM" ;;
     *'"id":"form"'*)
       got=$(printf '%s' "$line" | sed 's/.*"result"://; s/}$//; s/"/\\"/g')

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::asker;
 use crate::served::Served;
 
 /// Names instead of ids, handles and times.
@@ -38,6 +39,20 @@ fn check(said: &[Value], expected: &[Value]) {
         assert!(found.is_some(), "{line} is missing in {said:#?}");
     }
     assert!(rest.next().is_none(), "something comes after the last line");
+}
+
+/// JSON may have ends of lines between its members, and some programs take other characters for ends of lines, too.
+#[test]
+fn a_line_stays_one_however_the_server_writes_its_json() {
+    let served = Served::demo();
+    let words = ["call", "ask", "--output", "json", "--", "sh", "-c", asker::SCRIPT];
+    let result = "{\"content\":[],\r\"x\":\"\u{85}\u{2028}\u{9b}2J\"}";
+    let output = served.command(&words).env("RESULT", result).output().expect("it runs");
+    let said = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<&str> = said.split(['\n', '\r', '\u{85}', '\u{2028}', '\u{9b}']).collect();
+    let [line, ""] = lines[..] else { panic!("{said:?} is not one line") };
+    let line: Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!(line["result"]["x"], "\u{85}\u{2028}\u{9b}2J");
 }
 
 #[test]

@@ -173,6 +173,37 @@ fn a_url_is_shown_before_anything_is_opened() {
     assert_eq!(person.ends().0, 0);
 }
 
+/// What a server says is shown, and does nothing else: it sets no title, moves no cursor and turns no text around.
+#[test]
+fn nothing_that_a_server_says_steers_the_terminal() {
+    const HOSTILE: &str = r#"\u001b]0;owned\u0007\u009b2J\u202eX"#;
+    let demo = Served::demo();
+    let form = r#"{"message":"Hello HOSTILE\n  which is at bank.example","requestedSchema":{"type":"object","properties":{
+        "a":{"type":"string","title":"Name HOSTILE","description":"Help HOSTILE","default":"Given HOSTILE"},
+        "b":{"type":"string","title":"Kind HOSTILE","enum":["r"],"enumNames":["Red HOSTILE"]}}}}"#;
+    let form = form.replace("HOSTILE", HOSTILE).replace('\n', "");
+    let result = r#"{"content":[{"type":"text","text":"one\ttwo HOSTILE"}]}"#.replace("HOSTILE", HOSTILE);
+    let words = ["call", "ask", "--", "sh", "-c", asker::SCRIPT];
+    let mut person = Person::starts_with(&demo, &words, &[("FORM", &form)]);
+    person.sees("Hello");
+    person.sees("| ");
+    person.sees("Name");
+    person.sees("Help");
+    person.types(ENTER);
+    person.sees("Kind");
+    person.sees("Red");
+    person.types(ENTER);
+    person.sees("got ");
+    let (code, asked) = person.ends();
+    let mut person = Person::starts_with(&demo, &words, &[("RESULT", &result)]);
+    person.sees("one\ttwo");
+    let (_, told) = person.ends();
+    assert_eq!(code, 0);
+    for steers in ["\u{1b}]0;", "\u{7}", "\u{9b}", "\u{202e}"] {
+        assert!(!asked.contains(steers) && !told.contains(steers), "{steers:?} in {asked:?} or {told:?}");
+    }
+}
+
 /// Ctrl-C within a form is about the call: left, its question is still there for whoever comes back.
 #[test]
 fn ctrl_c_in_a_form_leaves_its_question_open() {

@@ -7,10 +7,9 @@ use taskgate_client::TaskState;
 use super::connect;
 use super::subject::find_one;
 use crate::args::client::One;
-use crate::display::{Output, Paint, short};
+use crate::display::{Output, Paint, line, short};
 use crate::exit_code::Failure;
 use crate::follow::{State, failure, print, status};
-use crate::forms::clean;
 use crate::say::say;
 
 /// Asks once.
@@ -34,21 +33,43 @@ fn text(state: &TaskState) -> String {
     let time = |duration: Option<Duration>| {
         duration.map(|duration| short(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
     };
-    let mut rows =
-        vec![("task", state.task.clone()), ("status", Paint::stdout().status(status(&state.status)))];
-    let mut add = |name, value: Option<String>| rows.extend(value.map(|value| (name, value)));
-    add("message", state.message.clone());
-    add("created", state.created.clone());
-    add("updated", state.updated.clone());
-    add("kept for", time(state.ttl));
-    add("ask every", time(state.poll_interval));
+    // Only the colour of the status is ours; everything else is the server's.
+    let word = Paint::stdout().status(&line(status(&state.status)));
+    let mut rows = vec![("task", line(&state.task)), ("status", word)];
+    let mut add = |name, value: Option<&str>| rows.extend(value.map(|value| (name, line(value))));
+    add("message", state.message.as_deref());
+    add("created", state.created.as_deref());
+    add("updated", state.updated.as_deref());
+    add("kept for", time(state.ttl).as_deref());
+    add("ask every", time(state.poll_interval).as_deref());
     for (key, _) in &state.inputs {
-        add("asks", Some(key.clone()));
+        add("asks", Some(key));
     }
-    rows.iter().map(|(name, value)| format!("{name:<10} {}\n", plain(value))).collect()
+    rows.iter().map(|(name, value)| format!("{name:<10} {value}\n")).collect()
 }
 
-/// A status is coloured by us; everything else is the server's.
-fn plain(value: &str) -> String {
-    if value.starts_with('\u{1b}') { value.to_owned() } else { clean(value) }
+#[cfg(test)]
+mod tests {
+    use taskgate_client::{TaskState, TaskStatus};
+    use taskgate_gateway::Payload;
+
+    #[test]
+    fn a_server_cannot_write_lines_of_ours_or_steer_the_terminal() {
+        let hostile = "\u{1b}]0;title\u{7}\nstatus     completed";
+        let state = TaskState {
+            task: hostile.to_owned(),
+            status: TaskStatus::Unknown(hostile.to_owned()),
+            message: Some(hostile.to_owned()),
+            created: Some(hostile.to_owned()),
+            updated: Some(hostile.to_owned()),
+            ttl: None,
+            poll_interval: None,
+            next_poll: None,
+            inputs: vec![(hostile.to_owned(), Payload::null())],
+            raw: Payload::null(),
+        };
+        let text = super::text(&state);
+        assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
+        assert_eq!(text.lines().count(), 6, "{text:?}");
+    }
 }

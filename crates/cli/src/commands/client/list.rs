@@ -7,11 +7,10 @@ use super::connect;
 use super::subject::server_of;
 use crate::args::client::Of;
 use crate::calls;
-use crate::display::{Output, short, table};
+use crate::display::{self, Output, short, table};
 use crate::endpoint::Named;
 use crate::exit_code::Failure;
 use crate::follow::{State, failure, print, status};
-use crate::forms::clean;
 use crate::handle::Token;
 use crate::say::say;
 
@@ -30,9 +29,9 @@ pub async fn run(args: Of) -> Result<(), Failure> {
         Output::Text if tasks.is_empty() => say("no tasks\n"),
         Output::Text => {
             let rows = tasks.iter().map(|task| {
-                let message = clean(task.message.as_deref().unwrap_or_default());
-                let created = clean(task.created.as_deref().unwrap_or_default());
-                [clean(&task.task), clean(status(&task.status)), created, message]
+                let message = display::line(task.message.as_deref().unwrap_or_default());
+                let created = display::line(task.created.as_deref().unwrap_or_default());
+                [display::line(&task.task), display::line(status(&task.status)), created, message]
             });
             say(table(["TASK", "STATUS", "CREATED", "MESSAGE"], rows))
         }
@@ -78,7 +77,7 @@ fn remembered(calls: &[(OpenCall, Named)], output: Output) -> Result<(), Failure
                 let line = Line::of(call);
                 let age = short(u64::try_from(call.0.age().as_millis()).unwrap_or(u64::MAX));
                 let handle = line.handle.unwrap_or_default();
-                [clean(line.endpoint), clean(line.tool), line.state.to_owned(), age, handle]
+                [display::line(line.endpoint), display::line(line.tool), line.state.to_owned(), age, handle]
             });
             say(table(["SERVER", "TOOL", "STATE", "AGE", "HANDLE"], rows))
         }

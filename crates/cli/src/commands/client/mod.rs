@@ -19,10 +19,11 @@ use taskgate_client::{Answers, Client, ClientBuilder, ConnectError};
 use crate::args::Command;
 use crate::args::client::Look;
 use crate::calls::{self, Remembered};
+use crate::display::indented;
 use crate::endpoint::Target;
 use crate::exit_code::{ExitCode, Failure};
 use crate::follow::{self, Signals};
-use crate::forms::{AnswerFile, clean};
+use crate::forms::AnswerFile;
 
 /// How long the end of the program waits for threads that may never end, such as one that reads from the terminal.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -111,7 +112,7 @@ fn unconnected(error: &ConnectError) -> Failure {
         ConnectError::Deadline(_) => ExitCode::Timeout,
         ConnectError::Start(_) | ConnectError::Open(_) => ExitCode::Unreachable,
     };
-    Failure::new(code, clean(&error.to_string()))
+    Failure::new(code, indented(&error.to_string()))
 }
 
 /// The answers of a script, and what can be answered with them or at the terminal.

@@ -3,10 +3,9 @@
 use super::connect;
 use super::subject::server_of;
 use crate::args::client::Of;
-use crate::display::{Output, table};
+use crate::display::{Output, line, table};
 use crate::exit_code::Failure;
 use crate::follow::{failure, print};
-use crate::forms::clean;
 use crate::say::say;
 use serde_json::Value;
 
@@ -28,7 +27,7 @@ pub async fn run(args: Of) -> Result<(), Failure> {
 }
 
 fn row(tool: &Value) -> [String; 4] {
-    let text = |value: Option<&Value>| clean(value.and_then(Value::as_str).unwrap_or_default());
+    let text = |value: Option<&Value>| line(value.and_then(Value::as_str).unwrap_or_default());
     let task = tool.get("execution").and_then(|execution| execution.get("taskSupport"));
     [text(tool.get("name")), arguments(tool.get("inputSchema")), text(task), text(tool.get("description"))]
 }
@@ -40,7 +39,7 @@ fn arguments(schema: Option<&Value>) -> String {
     let Some(properties) = member("properties").and_then(Value::as_object) else { return String::new() };
     let each = properties.iter().map(|(name, property)| {
         let kind = property.get("type").and_then(Value::as_str).unwrap_or("any");
-        let argument = clean(&format!("{name}={kind}"));
+        let argument = line(&format!("{name}={kind}"));
         if required.iter().any(|required| required == name) { argument } else { format!("[{argument}]") }
     });
     each.collect::<Vec<_>>().join(" ")

@@ -11,6 +11,7 @@ use super::store::{find, open};
 use crate::args::tasks::{Tasks, millis};
 use crate::display::Output;
 use crate::exit_code::{ExitCode, Failure};
+use crate::follow::print;
 use crate::say::say;
 
 /// Does it.
@@ -75,7 +76,7 @@ async fn reach(place: &StorePlace, request: AdminRequest) -> Result<AdminReply, 
 fn tell(reply: AdminReply, output: Output, is_dry: bool) -> Result<(), Failure> {
     match (reply, output) {
         (AdminReply::Tasks { tasks, .. }, Output::Json) => {
-            say(tasks.iter().map(|task| format!("{}\n", json!(task))).collect::<String>())
+            tasks.iter().try_for_each(|task| print(&json!(task)))
         }
         (AdminReply::Tasks { tasks, left_out }, Output::Text) => {
             say(show::list(&tasks))?;
@@ -87,7 +88,7 @@ fn tell(reply: AdminReply, output: Output, is_dry: bool) -> Result<(), Failure> 
             Ok(())
         }
         (AdminReply::Task { task, events }, Output::Json) => {
-            say(format_args!("{}\n", json!({ "task": task, "events": events })))
+            print(&json!({ "task": task, "events": events }))
         }
         (AdminReply::Task { task, events }, Output::Text) => say(show::one(&task, &events)),
         (AdminReply::Pruned { count, kept }, Output::Json) => {
