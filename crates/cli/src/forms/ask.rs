@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Map, Value};
 use taskgate_client::{InputAnswer, InputKind};
 
+use super::place::{Place, place_of};
 use super::prompt::{self, NoAnswer, choose};
 use super::schema::{Form, Kind};
 use crate::display::{clean, indented, line};
@@ -88,13 +89,17 @@ fn form(message: &str, schema: &Value) -> Result<Option<InputAnswer>, NoAnswer> 
 
 /// Nothing is opened before the person has seen where it leads.
 fn visit(message: &str, url: &str) -> Result<Option<InputAnswer>, NoAnswer> {
-    let is_web = url.starts_with("https://") || url.starts_with("http://");
-    let host = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
     eprintln!("{}\nThe server wants you to visit\n  {}", indented(message), line(url));
-    if let Some(host) = host {
-        eprintln!("  which is at {}", line(host));
-    }
-    let open = is_web.then(|| (Visit::Open, "open it in the browser".to_owned()));
+    let open = match place_of(url) {
+        Place::Web(host) => {
+            eprintln!("  which is at {host}");
+            Some((Visit::Open, "open it in the browser".to_owned()))
+        }
+        Place::Doubtful(why) => {
+            eprintln!("  {why} It is not opened from here.");
+            None
+        }
+    };
     let others =
         [(Visit::Visited, "I go there myself"), (Visit::Decline, "decline"), (Visit::Cancel, "cancel")];
     let others = others.map(|(visit, name)| (visit, name.to_owned()));

@@ -3,6 +3,7 @@
 mod ask;
 mod check;
 mod file;
+mod place;
 mod prompt;
 mod schema;
 #[cfg(test)]

@@ -204,6 +204,22 @@ fn nothing_that_a_server_says_steers_the_terminal() {
     }
 }
 
+/// A URL that leads elsewhere than it seems, or to something else than a page, is never opened from here.
+#[test]
+fn a_url_that_is_not_what_it_seems_is_not_opened() {
+    let demo = Served::demo();
+    let words = ["call", "ask", "--", "sh", "-c", asker::SCRIPT];
+    let url = asker::URL.replace("login.example", "bank.example@evil.example");
+    let mut person = Person::starts_with(&demo, &words, &[("FORM", &url)]);
+    person.sees("It is not opened from here.");
+    person.sees("I go there myself");
+    person.types(DOWN);
+    person.types(ENTER);
+    person.sees(r#"got {"action":"decline"}"#);
+    let (code, seen) = person.ends();
+    assert!(code == 0 && !seen.contains("open it in the browser"), "{seen}");
+}
+
 /// Ctrl-C within a form is about the call: left, its question is still there for whoever comes back.
 #[test]
 fn ctrl_c_in_a_form_leaves_its_question_open() {
