@@ -42,7 +42,7 @@ pub struct Carried {
 
 impl Carried {
     /// Begins to follow.
-    pub fn new(place: usize, followed: Followed, tell: mpsc::UnboundedSender<(usize, Told)>) -> Carried {
+    pub fn new(place: usize, followed: Followed, tell: mpsc::Sender<(usize, Told)>) -> Carried {
         let (wishes, wanted) = mpsc::unbounded_channel();
         let token = followed.call.handle().map(|handle| Token::new(handle, &followed.named));
         tokio::spawn(carry(place, followed.call, wanted, tell));
@@ -66,14 +66,14 @@ async fn carry(
     place: usize,
     mut call: PendingCall,
     mut wanted: mpsc::UnboundedReceiver<Wish>,
-    tell: mpsc::UnboundedSender<(usize, Told)>,
+    tell: mpsc::Sender<(usize, Told)>,
 ) {
     let last = loop {
         tokio::select! {
             event = call.next() => match event {
                 Some(Event::Done) | None => break Told::Ended(call.result().await),
                 // Whoever is told may have gone, and then this call is left as well.
-                Some(event) => if tell.send((place, Told::Event(event))).is_err() { return },
+                Some(event) => if tell.send((place, Told::Event(event))).await.is_err() { return },
             },
             wish = wanted.recv() => match wish {
                 Some(Wish::Cancel) => call.request_cancel(),
@@ -81,5 +81,5 @@ async fn carry(
             },
         }
     };
-    let _ = tell.send((place, last));
+    let _ = tell.send((place, last)).await;
 }

@@ -24,6 +24,9 @@ use screen::Screen;
 pub use screen::log_line;
 pub use signals::Signals;
 
+/// How much may wait to be shown. What else comes waits at its call, which forgets what is old.
+const WAITING: usize = 64;
+
 /// What is wanted of whoever follows.
 #[derive(Debug)]
 pub struct Options {
@@ -60,7 +63,7 @@ pub async fn follow(
     options: Options,
     signals: &mut Signals,
 ) -> Result<Vec<End>, Failure> {
-    let (tell, told) = mpsc::unbounded_channel();
+    let (tell, told) = mpsc::channel(WAITING);
     let screen = Screen::new(options.output, options.quiet);
     let mut following = Following {
         screen,
@@ -87,7 +90,7 @@ struct Following {
     calls: Vec<Carried>,
     /// Questions that nobody here can answer. They live until nothing is followed any more: dropped before, they would be refused.
     left_open: Vec<Input>,
-    told: mpsc::UnboundedReceiver<(usize, Told)>,
+    told: mpsc::Receiver<(usize, Told)>,
 }
 
 impl Following {

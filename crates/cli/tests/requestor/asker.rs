@@ -12,6 +12,7 @@ while read -r line; do
       answer "$id" '{"tools":[{"name":"ask","inputSchema":{"type":"object"}}]}' ;;
     *'"method":"tools/call"'*)
       call=$id
+      [ -z "$FLOOD" ] || { yes "$FLOOD" | head -n 50000; : > "$FLOODED"; answer "$id" '{"content":[]}'; continue; }
       [ -z "$RESULT" ] || { answer "$id" "$RESULT"; continue; }
       printf '{"jsonrpc":"2.0","id":"form","method":"elicitation/create","params":%s}\n' "$FORM" ;;
     *'"id":"form"'*)

@@ -1,5 +1,7 @@
 //! What programs read: the lines of JSON, with what differs from one run to the next replaced.
 
+use std::process::{Command, Stdio};
+
 use serde_json::{Value, json};
 
 use crate::asker;
@@ -53,6 +55,26 @@ fn a_line_stays_one_however_the_server_writes_its_json() {
     let [line, ""] = lines[..] else { panic!("{said:?} is not one line") };
     let line: Value = serde_json::from_str(line).expect("JSON");
     assert_eq!(line["result"]["x"], "\u{85}\u{2028}\u{9b}2J");
+}
+
+/// Whoever reads slowly, or not at all, does not have this program remember everything that a server says.
+#[test]
+fn what_nobody_reads_is_forgotten() {
+    let served = Served::demo();
+    let words = ["call", "ask", "--log-level", "debug", "--output", "json", "--", "sh", "-c", asker::SCRIPT];
+    let flooded = served.store().with_file_name("flooded");
+    assert!(Command::new("mkfifo").arg(&flooded).status().expect("mkfifo").success());
+    let flood = json!({"jsonrpc": "2.0", "method": "notifications/message",
+                       "params": {"level": "info", "data": "x".repeat(200)}});
+    let mut call = served.command(&words);
+    let call = call.env("FLOOD", flood.to_string()).env("FLOODED", &flooded).stdout(Stdio::piped());
+    let call = call.spawn().expect("it runs");
+    // Opens once the server has said it all.
+    std::fs::read(&flooded).expect("the server opens it");
+    let said = call.wait_with_output().expect("it ends").stdout;
+    let said = String::from_utf8(said).expect("text");
+    assert!(said.lines().last().expect("a result").contains(r#""event":"result""#));
+    assert!(said.lines().count() < 10_000, "{} lines", said.lines().count());
 }
 
 #[test]
