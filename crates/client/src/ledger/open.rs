@@ -19,6 +19,10 @@ const KEPT: i64 = 7 * 24 * 60 * 60 * 1000;
 ///
 /// What is wrong with it.
 pub(super) fn open(path: &Path) -> Result<Connection, String> {
+    // Opening a pipe would wait for whoever is at its other end.
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err("it is no regular file".to_owned());
+    }
     make(path).map_err(|error| error.to_string())?;
     let words = |error: rusqlite::Error| error.to_string();
     let mut db = Connection::open(path).map_err(words)?;

@@ -362,6 +362,15 @@ fn what_is_no_ledger_is_refused() {
     assert!(error.to_string().contains("newer"), "{error}");
     let error = Ledger::open(file.with_file_name("no-such-folder").join("x")).expect_err("no folder");
     assert!(error.path.ends_with("no-such-folder/x"), "{error}");
+    #[cfg(unix)]
+    {
+        // Opened, it would wait for somebody at its other end.
+        let pipe = file.with_file_name("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+        assert!(made.success());
+        let error = Ledger::open(&pipe).expect_err("no file");
+        assert!(error.to_string().contains("no regular file"), "{error}");
+    }
 }
 
 /// A ledger that was written before tasks could be kept in it is taken over as it is.
