@@ -12,14 +12,19 @@ impl Engine {
         answers: Vec<(String, Payload)>,
     ) -> Result<usize, EngineError> {
         self.get(owner, id).await?;
-        let change = self.0.store.apply(id, Step::Answer { answers }, self.now()).await?;
-        if change.ignored > 0 {
-            tracing::info!(task = ?id, ignored = change.ignored, "answers to questions that are not open");
-        }
-        if !change.answered.is_empty() {
-            self.0.executor.answer(&id, change.answered);
-            self.begin_when_ready(&change.task);
-        }
-        Ok(change.ignored)
+        // Whoever answers may go away at any moment: an answer that was taken must reach the work all the same.
+        let engine = self.clone();
+        let given = tokio::spawn(async move {
+            let change = engine.0.store.apply(id, Step::Answer { answers }, engine.now()).await?;
+            if change.ignored > 0 {
+                tracing::info!(task = ?id, ignored = change.ignored, "answers to questions that are not open");
+            }
+            if !change.answered.is_empty() {
+                engine.0.executor.answer(&id, change.answered);
+                engine.begin_when_ready(&change.task);
+            }
+            Ok(change.ignored)
+        });
+        given.await.unwrap_or_else(|broken| Err(EngineError::Store(broken.to_string())))
     }
 }
