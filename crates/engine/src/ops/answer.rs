@@ -12,9 +12,8 @@ impl Engine {
         answers: Vec<(String, Payload)>,
     ) -> Result<usize, EngineError> {
         self.get(owner, id).await?;
-        // Whoever answers may go away at any moment: an answer that was taken must reach the work all the same.
         let engine = self.clone();
-        let given = tokio::spawn(async move {
+        self.see_through(async move {
             let change = engine.0.store.apply(id, Step::Answer { answers }, engine.now()).await?;
             if change.ignored > 0 {
                 tracing::info!(task = ?id, ignored = change.ignored, "answers to questions that are not open");
@@ -24,7 +23,7 @@ impl Engine {
                 engine.begin_when_ready(&change.task);
             }
             Ok(change.ignored)
-        });
-        given.await.unwrap_or_else(|broken| Err(EngineError::Store(broken.to_string())))
+        })
+        .await
     }
 }

@@ -9,14 +9,13 @@ impl Engine {
     /// that takes. On another node, that node hears of it. A task that has ended gives [`EngineError::Terminal`].
     pub async fn cancel(&self, owner: &Owner, id: TaskId) -> Result<Task, EngineError> {
         self.get(owner, id).await?;
-        // Whoever cancels may go away at any moment: what is recorded as cancelled must not run on.
         let engine = self.clone();
-        let cancelled = tokio::spawn(async move {
+        self.see_through(async move {
             let change = engine.0.store.apply(id, Step::Cancel, engine.now()).await?;
             engine.0.executor.stop(&id);
             engine.begin_when_ready(&change.task);
             Ok(change.task)
-        });
-        cancelled.await.unwrap_or_else(|broken| Err(EngineError::Store(broken.to_string())))
+        })
+        .await
     }
 }

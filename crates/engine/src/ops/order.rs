@@ -12,11 +12,15 @@ impl Engine {
     ///
     /// [`EngineError::Terminal`] if it has ended already, [`EngineError::Refused`] if the order does not fit the task.
     pub async fn order(&self, id: TaskId, order: Order) -> Result<Task, EngineError> {
-        let change = self.0.store.apply(id, Step::Order(order), self.now()).await?;
-        // Whatever the order, the attempt that was under way has no say any more.
-        self.0.executor.stop(&id);
-        self.begin_when_ready(&change.task);
-        Ok(change.task)
+        let engine = self.clone();
+        self.see_through(async move {
+            let change = engine.0.store.apply(id, Step::Order(order), engine.now()).await?;
+            // Whatever the order, the attempt that was under way has no say any more.
+            engine.0.executor.stop(&id);
+            engine.begin_when_ready(&change.task);
+            Ok(change.task)
+        })
+        .await
     }
 
     /// Begins no work from now on, and stops none: for a process that only gives orders and has no runners. What becomes of

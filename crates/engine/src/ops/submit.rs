@@ -60,16 +60,18 @@ impl Engine {
     ) -> Result<Result<Task, StoreError>, EngineError> {
         let new = NewTask { key, ..launch.task(self, ttl)? };
         let id = new.id;
-        // Whoever asked may go away at any moment: a task that is there must be carried all the same.
         let (engine, created) = (self.clone(), self.0.store.create(new));
-        let carried = tokio::spawn(async move {
-            let task = created.await?;
+        self.see_through(async move {
+            let task = match created.await {
+                Ok(task) => task,
+                Err(error) => return Ok(Err(error)),
+            };
             let report = Report::task(engine.clone(), id, task.fence);
             let run = launch.with.run(launch.first(None), report.clone());
             engine.carry(id, task.fence, task.lifetime, run, report).keep();
-            Ok::<Task, StoreError>(task)
-        });
-        carried.await.map_err(|error| EngineError::Store(format!("the work did not begin: {error}")))
+            Ok(Ok(task))
+        })
+        .await
     }
 
     /// Removes a task that no longer exists for anyone, as upkeep is about to, so that its key is free.

@@ -222,6 +222,37 @@ async fn limits_end_plain_calls() {
     }
 }
 
+/// Case 18: whoever answers, cancels or orders may be cut off after the commit and before hearing of it. The work hears of it all
+/// the same.
+#[tokio::test(start_paused = true)]
+async fn what_is_committed_reaches_the_work_although_its_sender_has_gone() {
+    let mut bench = Bench::new();
+    let cut_off = Duration::from_millis(10);
+    let slowly = |bench: &Bench, pause: Option<Duration>| *bench.store.slow.lock() = pause;
+    let (task, run) = bench.task(bench.launch()).await;
+    let answers = run.report.ask(vec![question("q")]).await.expect("asked");
+    slowly(&bench, Some(Duration::from_secs(1)));
+    let given = bench.engine.answer(&task.owner, task.id, vec![("q".to_owned(), json("{}"))]);
+    assert!(tokio::time::timeout(cut_off, given).await.is_err());
+    for answer in answers {
+        let heard = tokio::time::timeout(Duration::from_secs(5), answer).await.expect("it reaches the work");
+        assert_eq!(heard.expect("an answer"), Ok(json("{}")));
+    }
+    assert!(tokio::time::timeout(cut_off, bench.engine.cancel(&task.owner, task.id)).await.is_err());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(bench.stopped(), 1);
+    slowly(&bench, None);
+    let (task, _run) = bench.task(bench.launch()).await;
+    slowly(&bench, Some(Duration::from_secs(1)));
+    assert!(
+        tokio::time::timeout(cut_off, bench.engine.order(task.id, taskgate_task::Order::Cancel))
+            .await
+            .is_err()
+    );
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(bench.stopped(), 2);
+}
+
 /// Case 8 below the protocol: questions become visible together, answers reach the work by key, each once.
 #[tokio::test(start_paused = true)]
 async fn answers_reach_the_work_by_key() {
