@@ -22,6 +22,6 @@ pub use store::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, Stor
 #[cfg(feature = "postgres")]
 pub use store::{PostgresOptions, PostgresStore};
 pub use work::{
-    AnswerTo, Answered, Ending, InlineCall, InlineEvent, Launch, NotStopped, Report, Runner, Work,
-    sleep_until,
+    AnswerTo, Answered, Description, Ending, InlineCall, InlineEvent, Launch, NotStopped, Report, Runner,
+    Work, sleep_until,
 };

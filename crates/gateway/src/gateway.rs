@@ -2,8 +2,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use taskgate_engine::{Engine, Launch};
-use taskgate_task::{Owner, Payload, TaskId, WorkClass};
+use taskgate_engine::{Description, Engine, Launch};
+use taskgate_task::{Owner, TaskId, WorkClass};
 use taskgate_wire::tool::{ParamHeader, ToolFacts};
 use taskgate_wire::{ListKind, RpcError};
 use tokio::sync::{Notify, watch};
@@ -194,13 +194,7 @@ impl Gateway {
     }
 
     /// What is needed to start a call of this tool.
-    pub(crate) fn launch(
-        &self,
-        target: &Target,
-        owner: Owner,
-        request: &Request,
-    ) -> Result<Launch, RpcError> {
-        let work = Payload::from_value(request).map_err(|error| RpcError::internal(error.to_string()))?;
+    pub(crate) fn launch(&self, target: &Target, owner: Owner, request: Request) -> Result<Launch, RpcError> {
         // What is no call of its tool, what is no server does not know: the words that list it say so.
         let own = target.tool.as_ref().and_then(|_| target.upstream.own_runner());
         let class = match target.policy.class {
@@ -214,7 +208,7 @@ impl Gateway {
             owner,
             runner: target.upstream.name().to_owned(),
             with: own.unwrap_or_else(|| Arc::new(McpRunner(Arc::downgrade(&target.upstream)))),
-            work,
+            work: Description::of(request).map_err(|error| RpcError::internal(error.to_string()))?,
             class,
             max_attempts: target.policy.max_attempts,
             lifetime: target.policy.lifetime,

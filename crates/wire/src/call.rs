@@ -135,6 +135,17 @@ impl<'a> Params<'a> {
         string("name", self.name)
     }
 
+    /// Whether `name` is this text, written as we would write it.
+    pub fn is_named(&self, name: &str) -> bool {
+        let bare = self.name.and_then(|raw| raw.get().strip_prefix('"')?.strip_suffix('"'));
+        bare == Some(name) && !name.contains(['\\', '"'])
+    }
+
+    /// Whether there is a `task`, whatever it is.
+    pub fn has_task(&self) -> bool {
+        self.task.is_some()
+    }
+
     /// `uri`.
     pub fn uri(&self) -> Result<Cow<'a, str>, RpcError> {
         string("uri", self.uri)

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -22,8 +24,23 @@ pub(crate) fn read_object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T
 pub(crate) fn object_member<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    let raw = Option::<&'de RawValue>::deserialize(deserializer)?;
-    raw.map(read_object).transpose().map_err(serde::de::Error::custom)
+    struct Member<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Member<T> {
+        type Value = Option<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_unit<E>(self) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Option<T>, M::Error> {
+            T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+        }
+    }
+    deserializer.deserialize_any(Member(PhantomData))
 }
 
 /// A JSON object whose members are kept as raw text and in order, so that one of them can be added, changed or
@@ -72,11 +89,20 @@ impl<'a> RawObject<'a> {
     /// Sets a member: in its place if it exists, at the end otherwise. Afterwards there is exactly one of this name, so
     /// that no reader can find an older one.
     pub fn set(&mut self, name: &'a str, value: Box<RawValue>) {
+        self.put(name, Cow::Owned(value));
+    }
+
+    /// The same with a value that lives elsewhere.
+    pub fn set_ref(&mut self, name: &'a str, value: &'a RawValue) {
+        self.put(name, Cow::Borrowed(value));
+    }
+
+    fn put(&mut self, name: &'a str, value: Cow<'a, RawValue>) {
         let Some(place) = self.0.iter().position(|(key, _)| key.text == name) else {
-            self.0.push((Name::plain(name), Cow::Owned(value)));
+            self.0.push((Name::plain(name), value));
             return;
         };
-        self.0[place].1 = Cow::Owned(value);
+        self.0[place].1 = value;
         let mut index = 0;
         self.0.retain(|(key, _)| {
             index += 1;
@@ -138,7 +164,7 @@ impl<'a> RawObject<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members<'a>(std::marker::PhantomData<&'a ()>);
+        struct Members<'a>(PhantomData<&'a ()>);
         impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
             type Value = RawObject<'a>;
 
@@ -154,7 +180,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
                 Ok(RawObject(members))
             }
         }
-        deserializer.deserialize_map(Members(std::marker::PhantomData))
+        deserializer.deserialize_map(Members(PhantomData))
     }
 }
 

@@ -30,9 +30,9 @@ pub(super) fn stamp(
         };
         match stamp {
             Stamp::Modern { version, info, capabilities } => {
-                put(&mut meta, meta::PROTOCOL_VERSION, to_raw_value(version.as_str())?);
-                put(&mut meta, meta::CLIENT_INFO, (*info).to_owned());
-                put(&mut meta, meta::CLIENT_CAPABILITIES, (*capabilities).to_owned());
+                meta.set(meta::PROTOCOL_VERSION, to_raw_value(version.as_str())?);
+                meta.set_ref(meta::CLIENT_INFO, info);
+                meta.set_ref(meta::CLIENT_CAPABILITIES, capabilities);
             }
             Stamp::Legacy => {
                 for key in
@@ -42,20 +42,13 @@ pub(super) fn stamp(
                 }
             }
         }
-        put(&mut meta, meta::PROGRESS_TOKEN, to_raw_value(&token)?);
+        meta.set(meta::PROGRESS_TOKEN, to_raw_value(&token)?);
         meta.to_raw()?
     };
-    put(&mut object, META, meta);
+    // Should the caller have written it more than once, only ours remains: which of them counts is up to the reader, and a
+    // token or an identity must not depend on it.
+    object.set(META, meta);
     object.to_payload()
-}
-
-/// Sets a member. Should the caller have written it more than once, only ours remains: which of them counts is up to
-/// the reader, and a token or an identity must not depend on it.
-fn put<'a>(object: &mut RawObject<'a>, name: &'a str, value: Box<RawValue>) {
-    if object.iter().filter(|(key, _)| *key == name).count() > 1 {
-        object.remove(name);
-    }
-    object.set(name, value);
 }
 
 #[cfg(test)]
@@ -95,6 +88,6 @@ mod tests {
         let params =
             raw(r#"{"_meta":{"progressToken":1},"a":1,"_meta":{"progressToken":2,"progressToken":3}}"#);
         let text = stamp(Some(&params), 9, &Stamp::Legacy).expect("object");
-        assert_eq!(text.as_str(), r#"{"a":1,"_meta":{"progressToken":9}}"#);
+        assert_eq!(text.as_str(), r#"{"_meta":{"progressToken":9},"a":1}"#);
     }
 }

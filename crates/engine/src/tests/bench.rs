@@ -318,7 +318,7 @@ impl Bench {
             owner: Owner::local(),
             runner: "script".to_owned(),
             with: self.script.clone(),
-            work: json("{\"do\":1}"),
+            work: json("{\"do\":1}").into(),
             class: WorkClass::Live,
             max_attempts: 5,
             lifetime: LifetimePolicy::default(),

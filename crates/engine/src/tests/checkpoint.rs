@@ -241,7 +241,7 @@ async fn a_submission_outlives_its_caller() {
     settle().await;
     submitting.abort();
     let run = bench.run().await;
-    assert_eq!(run.work.description, Payload::parse("{\"do\":1}".to_owned()).expect("JSON"));
+    assert_eq!(*run.work.description.text(), Payload::parse("{\"do\":1}".to_owned()).expect("JSON"));
     assert_eq!(bench.engine.carried(), 1);
 }
 

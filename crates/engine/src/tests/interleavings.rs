@@ -97,7 +97,7 @@ impl World {
     fn collect(&mut self) {
         for node in &mut self.nodes {
             while let Ok(run) = node.runs.try_recv() {
-                let label = run.work.description.as_str().to_owned();
+                let label = run.work.description.text().as_str().to_owned();
                 *self.begun.entry(label).or_default() += 1;
                 self.runs.push(run);
             }
@@ -110,7 +110,7 @@ impl World {
                 self.calls += 1;
                 let label = self.calls.to_string();
                 let node = &self.nodes[node];
-                let work = json(&label);
+                let work = json(&label).into();
                 let launch = Launch { class, work, max_attempts: 3, ..node.launch() };
                 // A node that is away gives no handle out, and nobody is promised anything.
                 if let Ok(task) = node.engine.start(launch, None).expect("started").become_task(None).await {

@@ -102,7 +102,7 @@ impl Engine {
     async fn work_of(&self, task: &Task) -> Result<Work, StoreError> {
         let description = self.0.store.work(task.id).await?.ok_or(StoreError::NotFound)?;
         Ok(Work {
-            description,
+            description: description.into(),
             owner: task.owner.clone(),
             attempt: task.attempts,
             is_taken_up: true,

@@ -6,7 +6,7 @@ use taskgate_task::{Lifetime, LifetimePolicy, NewTask, Outcome, Owner, Payload, 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{AnswerTo, Counted, Ending, Report, Runner, Work};
+use super::{AnswerTo, Counted, Description, Ending, Report, Runner, Work};
 use crate::{Engine, EngineError};
 
 /// What is needed to start work and, should it come to that, to make a task of it.
@@ -19,7 +19,7 @@ pub struct Launch {
     /// The runner.
     pub with: Arc<dyn Runner>,
     /// What is to be done.
-    pub work: Payload,
+    pub work: Description,
     /// What happens after a crash.
     pub class: WorkClass,
     /// How often the work may be started, if it may be started again at all.
@@ -117,7 +117,7 @@ impl Launch {
             id: engine.fresh_id()?,
             owner: self.owner.clone(),
             runner: self.runner.clone(),
-            work: self.work.clone(),
+            work: self.work.text().clone(),
             class: self.class,
             max_attempts: self.max_attempts,
             node: engine.node(),

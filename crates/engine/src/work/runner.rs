@@ -1,7 +1,7 @@
 use futures_util::future::BoxFuture;
 use taskgate_task::{Outcome, Owner, Payload, Question, Round};
 
-use super::Report;
+use super::{Description, Report};
 
 /// Someone who does work: an upstream server, a command, a job API.
 ///
@@ -41,7 +41,7 @@ pub trait Runner: Send + Sync + 'static {
 #[derive(Debug, Clone)]
 pub struct Work {
     /// The runner's own description of it.
-    pub description: Payload,
+    pub description: Description,
     /// Whose it is.
     pub owner: Owner,
     /// Counts how often it was started, from 1; anew after each checkpoint. A start after a shutdown does not count.

@@ -6,7 +6,7 @@ use taskgate_engine::{InlineCall, Launch};
 use taskgate_task::{Payload, WorkClass};
 use taskgate_wire::dialect::d2026_07_28::missing_tasks_extension;
 use taskgate_wire::tool::ToolFacts;
-use taskgate_wire::{CallTool, Dialect, ErrorCode, RawObject, RpcError};
+use taskgate_wire::{CallTool, Dialect, ErrorCode, Params, RawObject, RpcError};
 
 use super::inline::{Ended, Inline};
 use super::logging;
@@ -63,7 +63,8 @@ impl Gateway {
         inline.lasts = !matches!(shape, Shape::Inline);
         inline.counts_asking = matches!(shape, Shape::Words(_));
         let name = target.tool.as_ref().map_or(&*call.name, |tool| &tool.name);
-        let (answers, own) = (|| Ok(call.answers), |raw: &Payload| for_upstream(raw, caller, name));
+        let (answers, own) =
+            (|| Ok(call.answers), |raw: &Payload| for_upstream(raw, &request.params, caller, name));
         if let Some(key) = self.idempotency_key(caller, request, target, &shape).map_err(rpc)? {
             let launch =
                 || self.launch_of(caller, request, target, own, None, true).map_err(|error| Err(rpc(error)));
@@ -167,7 +168,7 @@ impl Gateway {
             may_save: tool.is_some() && policy.class == Some(WorkClass::Resumable),
             is_once: policy.class.is_none() && asked.is_some_and(|tool| !tool.repeatable),
         };
-        self.launch(target, caller.owner().clone(), &work)
+        self.launch(target, caller.owner().clone(), work)
     }
 
     /// Passes a request that is no tool call on to an upstream, and its answer back.
@@ -242,18 +243,21 @@ fn with_state(params: Option<Payload>, resumed: Option<Resumed>) -> Result<Optio
 }
 
 /// A tool call's params as the upstream is to get them: its own name for the tool, and nothing that asked us for a task.
-pub(super) fn for_upstream(raw: &Payload, caller: &Caller, name: &str) -> Result<Payload, RpcError> {
+/// `known` is what the caller's params say.
+pub(super) fn for_upstream(
+    raw: &Payload,
+    known: &Params<'_>,
+    caller: &Caller,
+    name: &str,
+) -> Result<Payload, RpcError> {
+    let drop_task = caller.dialect() == Some(Dialect::D2025_11_25) && known.has_task();
+    if known.is_named(name) && !drop_task {
+        return Ok(raw.clone());
+    }
     let broken = |error: taskgate_task::InvalidPayload| RpcError::invalid_params(error.to_string());
     let mut params = RawObject::parse(raw.as_str()).map_err(broken)?;
     let name = serde_json::value::to_raw_value(name).map_err(|error| broken(error.into()))?;
-    let renamed = params.get("name").is_none_or(|old| old.get() != name.get());
-    let drop_task = caller.dialect() == Some(Dialect::D2025_11_25) && params.get("task").is_some();
-    if !renamed && !drop_task {
-        return Ok(raw.clone());
-    }
-    if renamed {
-        params.set("name", name);
-    }
+    params.set("name", name);
     if drop_task {
         params.remove("task");
     }

@@ -136,7 +136,7 @@ impl Gateway {
             if caller.dialect().is_none() {
                 checked.map_err(RpcError::invalid_params)?;
             }
-            let own = |raw: &Payload| for_upstream(&bare(raw)?, caller, tool);
+            let own = |raw: &Payload| for_upstream(&bare(raw)?, &request.params, caller, tool);
             self.launch_of(caller, request, &target, own, None, true)?
         } else {
             let whose = self.upstreams(caller.owner()).await.whose(request).await?;

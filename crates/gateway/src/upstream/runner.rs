@@ -1,4 +1,4 @@
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -50,8 +50,8 @@ pub struct Request {
 
 impl Request {
     /// The request that is to be done.
-    pub fn of(work: &Work) -> Result<Request, String> {
-        serde_json::from_str(work.description.as_str()).map_err(unreadable)
+    pub fn of(work: &Work) -> Result<Arc<Request>, String> {
+        work.description.read().map_err(unreadable)
     }
 
     /// The arguments of a call: a JSON object, as it came.
@@ -67,7 +67,7 @@ impl Request {
     }
 }
 
-fn unreadable(error: serde_json::Error) -> String {
+fn unreadable(error: impl std::fmt::Display) -> String {
     format!("The stored request cannot be read: {error}")
 }
 
@@ -189,8 +189,8 @@ impl Runner for McpRunner {
 }
 
 /// What is to be done, and how far an earlier attempt has come.
-fn read(work: &Work) -> Result<(Request, Option<Mark>), InvalidPayload> {
-    let request = serde_json::from_str(work.description.as_str())?;
+fn read(work: &Work) -> Result<(Arc<Request>, Option<Mark>), InvalidPayload> {
+    let request = work.description.read()?;
     Ok((request, work.checkpoint.as_ref().map(Mark::read).transpose()?))
 }
 

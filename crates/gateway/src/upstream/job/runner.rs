@@ -98,7 +98,7 @@ impl Inner {
     /// What stopped work has put down: its call, and its job if that is known.
     fn put_down_in(&self, work: &Work) -> Result<Option<(Call, Job)>, String> {
         let Some(place) = Place::of(work)? else { return Ok(None) };
-        Ok(Some((self.call(&Request::of(work)?, place.key)?, place.job)))
+        Ok(Some((self.call(&*Request::of(work)?, place.key)?, place.job)))
     }
 
     /// A new call of the API. Its key is put down before anything is sent.
