@@ -8,6 +8,7 @@ use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
 use crate::pool::Pool;
 use crate::reload::Common;
 use crate::route::States;
+use crate::server::http::{Tls, TlsError};
 use crate::upstream::{Callbacks, Commands, Yard};
 use crate::upstreams::Upstreams;
 
@@ -46,6 +47,9 @@ pub enum BuildError {
         /// Why.
         why: String,
     },
+    /// The certificate cannot be used.
+    #[error("[tls]: {0}")]
+    Tls(#[from] TlsError),
     /// There is nothing to stand in front of.
     #[error("there is no upstream")]
     NoUpstream,
@@ -141,6 +145,8 @@ impl GatewayBuilder {
 
     /// Connects the upstreams, settles what an earlier process left, and starts upkeep.
     pub async fn build(self) -> Result<Gateway, BuildError> {
+        // Before anything is started: without it nobody could be served.
+        let tls = self.settings.tls.as_ref().map(Tls::load).transpose()?;
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let engine = Engine::new(store, self.settings.node.clone())?;
         let callbacks = match &self.settings.public_url {
@@ -170,7 +176,7 @@ impl GatewayBuilder {
             tracing::info!(rescued, "settled tasks that an earlier process left unfinished");
         }
         engine.start_upkeep();
-        let gateway = Gateway::new(engine, pool, self.settings, states, callbacks);
+        let gateway = Gateway::new(engine, pool, self.settings, states, callbacks, tls);
         if let Some(yard) = yard {
             gateway.keep_tidy(yard);
         }

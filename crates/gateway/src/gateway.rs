@@ -13,6 +13,7 @@ use crate::policy::{Settings, ToolPolicy};
 use crate::pool::Pool;
 use crate::route::{Parked, States};
 use crate::server::Sessions;
+use crate::server::http::Tls;
 use crate::upstream::{Callbacks, McpRunner, Request, Upstream, Yard};
 use crate::upstreams::Upstreams;
 
@@ -29,6 +30,8 @@ pub(crate) struct Inner {
     pub(crate) states: States,
     /// Where APIs tell of news of their jobs, if they can reach us.
     pub(crate) callbacks: Option<Arc<Callbacks>>,
+    /// With which connections are encrypted, if they are.
+    pub(crate) tls: Option<Tls>,
     /// Questions that are out on some stream: each is asked once at a time, whoever could ask it.
     pub(crate) asking: Mutex<HashSet<(TaskId, String)>>,
     /// One of them is no longer out, so that someone else may ask it.
@@ -74,6 +77,7 @@ impl Gateway {
         settings: Settings,
         states: States,
         callbacks: Option<Arc<Callbacks>>,
+        tls: Option<Tls>,
     ) -> Self {
         let gateway = Gateway(Arc::new(Inner {
             engine,
@@ -83,6 +87,7 @@ impl Gateway {
             parked: Parked::default(),
             states,
             callbacks,
+            tls,
             asking: Mutex::default(),
             asking_freed: Notify::new(),
             shutdown: watch::Sender::new(false),

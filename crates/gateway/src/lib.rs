@@ -39,10 +39,11 @@ pub use config::*;
 pub use gateway::Gateway;
 pub use hosts::HostSettings;
 pub use policy::{
-    CheckOutput, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy,
-    UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks,
+    CheckOutput, ConnectionSettings, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode,
+    TlsFiles, ToolPolicy, UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks,
 };
 pub use reload::Reloaded;
+pub use server::http::TlsError;
 pub use taskgate_client::transport::http::{Auth, HttpServer, ServerUrl, TokenServer};
 pub use taskgate_client::transport::stdio::StdioCommand;
 pub use taskgate_credentials::{OAuth, Secret};

@@ -259,6 +259,10 @@ pub struct Settings {
     pub session_requests: usize,
     /// How streams of sessions behave.
     pub streams: StreamSettings,
+    /// What connections of clients may cost.
+    pub connections: ConnectionSettings,
+    /// The certificate with which connections are encrypted; without it they are not.
+    pub tls: Option<TlsFiles>,
     /// How callers that cannot have a task are treated.
     pub hosts: HostSettings,
     /// How long a shutdown waits for running work.
@@ -285,11 +289,46 @@ impl Default for Settings {
             max_owner_sessions: 1000,
             session_requests: 1000,
             streams: StreamSettings::default(),
+            connections: ConnectionSettings::default(),
+            tls: None,
             hosts: HostSettings::default(),
             drain_grace: Duration::from_secs(10),
             node: NodeSettings::default(),
         }
     }
+}
+
+/// What connections of clients may cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionSettings {
+    /// How many may be open at a time.
+    pub max: usize,
+    /// How long one may take until the head of a request is there, the silence before it included.
+    pub head_timeout: Duration,
+    /// How long the body of a request may take.
+    pub body_timeout: Duration,
+    /// The longest head of a request, in bytes.
+    pub max_head: usize,
+}
+
+impl Default for ConnectionSettings {
+    fn default() -> Self {
+        ConnectionSettings {
+            max: 16_384,
+            head_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(60),
+            max_head: 128 * 1024,
+        }
+    }
+}
+
+/// Where a certificate and its key lie, as PEM. They are read again when they change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those that vouch for it.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
 }
 
 /// How streams of sessions over HTTP behave, and what is kept of them for clients that come back.

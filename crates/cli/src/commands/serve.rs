@@ -118,7 +118,8 @@ fn no_address(listen: SocketAddr, error: &std::io::Error) -> Failure {
 fn greeting(config: &Config, address: SocketAddr, place: &StorePlace) -> String {
     let names: Vec<&str> = config.upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
     let (path, place) = (&config.settings.path, store::shown(place));
-    format!("taskgate: serving {} at http://{address}{path}, tasks in {place}", names.join(", "))
+    let scheme = if config.settings.tls.is_some() { "https" } else { "http" };
+    format!("taskgate: serving {} at {scheme}://{address}{path}, tasks in {place}", names.join(", "))
 }
 
 #[cfg(test)]

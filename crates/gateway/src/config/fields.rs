@@ -92,6 +92,8 @@ const DURATIONS: &[&str] = &[
     "lease",
     "heartbeat",
     "store_poll",
+    "head_timeout",
+    "body_timeout",
     "inline_for",
     "run_limit",
     "idle_limit",

@@ -43,6 +43,12 @@ pub const JOB_TIMEOUT: DurationRange =
     DurationRange { least: Duration::from_millis(100), most: Duration::from_secs(600) };
 /// `poll` and `poll_max` of a job.
 pub const JOB_POLL: DurationRange = DurationRange { least: TICK, most: HOUR };
+/// `connections.head_timeout`. Not less than a client may think between two requests.
+pub const HEAD_TIMEOUT: DurationRange = DurationRange { least: SECOND, most: HOUR };
+/// `connections.body_timeout`.
+pub const BODY_TIMEOUT: DurationRange = DurationRange { least: SECOND, most: HOUR };
+/// `connections.max_head`. At least what the HTTP library reads at once.
+pub const MAX_HEAD: SizeRange = SizeRange { least: 8 << 10, most: 256 << 10 };
 /// `hosts.budget`, where it is not off. At most an hour, because a caller holds its request open that long.
 pub const HOST_BUDGET: DurationRange = DurationRange { least: TICK, most: HOUR };
 /// `max_message`.
@@ -64,6 +70,8 @@ pub const STORE_POLL: DurationRange =
     DurationRange { least: Duration::from_millis(100), most: Duration::from_secs(600) };
 /// `max_attempts`.
 pub const MAX_ATTEMPTS: CountRange = CountRange { least: 1, most: 1000 };
+/// `connections.max`.
+pub const MAX_CONNECTIONS: CountRange = CountRange { least: 1, most: 1_000_000 };
 /// `max_sessions`.
 pub const MAX_SESSIONS: CountRange = CountRange { least: 1, most: 1_000_000 };
 /// `max_owner_sessions`.

@@ -64,11 +64,25 @@ impl Config {
         set(out, "lease", text(format_duration(settings.node.lease)))?;
         set(out, "heartbeat", text(format_duration(settings.node.heartbeat)))?;
         set(out, "store_poll", text(format_duration(settings.node.poll)))?;
+        self.write_connections(out)?;
         self.write_hosts(out)?;
         writeln!(out, "\n[defaults]")?;
         write_policy(out, &self.defaults)?;
         write_after_crash(out, &self.defaults)?;
         self.upstreams.iter().try_for_each(|upstream| write_upstream(out, upstream))
+    }
+
+    fn write_connections(&self, out: &mut String) -> fmt::Result {
+        let connections = &self.settings.connections;
+        writeln!(out, "\n[connections]")?;
+        set(out, "max", connections.max)?;
+        set(out, "head_timeout", text(format_duration(connections.head_timeout)))?;
+        set(out, "body_timeout", text(format_duration(connections.body_timeout)))?;
+        set(out, "max_head", text(format_size(connections.max_head)))?;
+        let Some(tls) = &self.settings.tls else { return Ok(()) };
+        writeln!(out, "\n[tls]")?;
+        set(out, "certificate", text(tls.certificate.display()))?;
+        set(out, "key", text(tls.key.display()))
     }
 
     fn write_hosts(&self, out: &mut String) -> fmt::Result {

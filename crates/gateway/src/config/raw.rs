@@ -1,5 +1,6 @@
 //! The file exactly as it was written: nothing defaulted, nothing converted, every value with its place.
 
+pub(super) mod connections;
 pub(super) mod hosts;
 pub(super) mod http;
 mod run;
@@ -10,9 +11,11 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::error::Problems;
 use super::fields::{Entry, Fields, FromValue, Section, with_article};
 use super::raw_job::{JOB, RawJob};
+use connections::{CONNECTIONS, TLS};
 use hosts::HOSTS;
 use http::{OAUTH, RawHeader, RawOAuth, RawSecret};
 
+pub(super) use connections::{RawConnections, RawTls};
 pub(super) use hosts::RawHosts;
 pub(super) use run::{RUN, RawExit, RawRun, RawWords};
 
@@ -47,6 +50,8 @@ pub(super) const TOP: Section = Section {
         "lease",
         "heartbeat",
         "store_poll",
+        "connections",
+        "tls",
         "hosts",
         "defaults",
         "upstream",
@@ -134,6 +139,8 @@ pub(super) struct RawConfig {
     pub(super) lease: Entry<String>,
     pub(super) heartbeat: Entry<String>,
     pub(super) store_poll: Entry<String>,
+    pub(super) connections: RawConnections,
+    pub(super) tls: Entry<RawTls>,
     pub(super) hosts: RawHosts,
     pub(super) defaults: RawPolicy,
     /// `None` if there is none at all. Empty if something is there that could not be read.
@@ -202,7 +209,7 @@ pub(super) enum RawValue {
 impl RawConfig {
     /// Reads the file's top table.
     pub(super) fn read(table: &DeTable<'_>, problems: &Problems) -> RawConfig {
-        let fields = Fields::new(table, &TOP, &[&HOSTS, &DEFAULTS, &UPSTREAM], problems);
+        let fields = Fields::new(table, &TOP, &[&CONNECTIONS, &TLS, &HOSTS, &DEFAULTS, &UPSTREAM], problems);
         let array = fields.get::<&DeArray<'_>>("upstream").filter(|array| !array.get_ref().is_empty());
         let is_misread =
             array.is_none() && table.get("upstream").is_some_and(|value| !value.get_ref().is_array());
@@ -245,6 +252,10 @@ impl RawConfig {
             lease: fields.get("lease"),
             heartbeat: fields.get("heartbeat"),
             store_poll: fields.get("store_poll"),
+            connections: RawConnections::read(fields.get("connections"), problems),
+            tls: fields
+                .get::<&DeTable<'_>>("tls")
+                .map(|table| Spanned::new(table.span(), RawTls::read(table.get_ref(), problems))),
             hosts: RawHosts::read(fields.get("hosts"), problems),
             defaults: RawPolicy::read(fields.get("defaults"), &DEFAULTS, problems),
             upstreams: upstreams.or_else(|| is_misread.then(Vec::new)),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use taskgate_task::WorkClass;
 
+use super::raw::connections::{CONNECTIONS, TLS};
 use super::raw::hosts::HOSTS;
 use super::raw::http::{OAUTH, SECRET};
 use super::raw::{DEFAULTS, RUN, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
@@ -159,6 +160,14 @@ fn a_printed_configuration_means_the_same() {
         replay_for = "1m"
         stream_close_after = "30s"
         stream_retry = "500ms"
+        [connections]
+        max = 9
+        head_timeout = "2s"
+        body_timeout = "3s"
+        max_head = "9KiB"
+        [tls]
+        certificate = "/etc/cert.pem"
+        key = "/etc/key.pem"
         [defaults]
         inline_for = "1s500ms"
         [[upstream]]
@@ -318,6 +327,18 @@ fn every_edge_of_a_range_is_allowed_and_nothing_beyond() {
         ("replay_events = 99999999999999999999", true),
         ("replay_events = 0x10", false),
         ("replay_size = \"1023B\"", true),
+        ("connections.max = 0", true),
+        ("connections.max = 1", false),
+        ("connections.head_timeout = \"999ms\"", true),
+        ("connections.head_timeout = \"1h\"", false),
+        ("connections.body_timeout = \"999ms\"", true),
+        ("connections.max_head = \"8191B\"", true),
+        ("connections.max_head = \"256KiB\"", false),
+        ("connections.most = 1", true),
+        ("tls = { certificate = \"a\", key = \"b\" }", false),
+        ("tls = { certificate = \"a\" }", true),
+        ("tls = { key = \"a\" }", true),
+        ("tls = { certificate = \"\", key = \"b\" }", true),
         ("hosts.budget = \"off\"", false),
         ("hosts.budget = \"10ms\"", false),
         ("hosts.budget = \"9ms\"", true),
@@ -472,9 +493,20 @@ fn the_example_of_a_job_is_valid_and_its_page_names_every_key() {
 #[test]
 fn the_manual_names_every_key_of_every_section() {
     let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
-    for section in
-        [&TOP, &HOSTS, &UPSTREAM, &OAUTH, &SECRET, &RUN, &DEFAULTS, &UPSTREAM_DEFAULTS, &TOOL, &VARIABLE]
-    {
+    for section in [
+        &TOP,
+        &CONNECTIONS,
+        &TLS,
+        &HOSTS,
+        &UPSTREAM,
+        &OAUTH,
+        &SECRET,
+        &RUN,
+        &DEFAULTS,
+        &UPSTREAM_DEFAULTS,
+        &TOOL,
+        &VARIABLE,
+    ] {
         for key in section.keys {
             assert!(
                 manual.contains(&format!("`{key}`")),
@@ -511,12 +543,15 @@ fn the_manual_names_every_limit() {
         ("lease", limits::LEASE),
         ("heartbeat", limits::HEARTBEAT),
         ("store_poll", limits::STORE_POLL),
+        ("head_timeout", limits::HEAD_TIMEOUT),
+        ("body_timeout", limits::BODY_TIMEOUT),
     ] {
         let range = format!("{} to {}", format_duration(range.least), format_duration(range.most));
         assert!(row(key).contains(&range), "{key}: {range}");
     }
     for (key, range) in [
         ("max_message", limits::MAX_MESSAGE),
+        ("max_head", limits::MAX_HEAD),
         ("max_result", limits::MAX_RESULT),
         ("output_limit", limits::OUTPUT_LIMIT),
         ("replay_size", limits::REPLAY_SIZE),
@@ -526,6 +561,7 @@ fn the_manual_names_every_limit() {
         assert!(row(key).contains(&range), "{key}: {range}");
     }
     for (key, range) in [
+        ("max", limits::MAX_CONNECTIONS),
         ("max_sessions", limits::MAX_SESSIONS),
         ("max_owner_sessions", limits::MAX_OWNER_SESSIONS),
         ("session_requests", limits::SESSION_REQUESTS),

@@ -14,6 +14,7 @@ mod checkpoint;
 mod checks;
 mod client_tasks;
 mod commands;
+mod connections;
 mod eras;
 mod first_tasks;
 mod framing;

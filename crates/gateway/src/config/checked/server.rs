@@ -93,6 +93,8 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
             .counted(&raw.session_requests, "session_requests", limits::SESSION_REQUESTS)
             .unwrap_or(default.session_requests),
         streams: check_streams(raw, around),
+        connections: super::connections::check(&raw.connections, around),
+        tls: super::connections::check_tls(raw.tls.as_ref(), around),
         hosts: super::hosts::check(&raw.hosts, around),
         drain_grace: duration(&raw.drain_grace, "drain_grace", limits::DRAIN_GRACE)
             .unwrap_or(default.drain_grace),

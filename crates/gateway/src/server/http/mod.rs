@@ -1,5 +1,6 @@
 //! Streamable HTTP: one endpoint for sessions up to 2025-11-25 and for stateless requests of 2026-07-28.
 
+mod accept;
 mod batch;
 mod body;
 mod callback;
@@ -12,6 +13,7 @@ mod post;
 mod reply;
 mod session_reply;
 mod stateless;
+mod tls;
 
 use std::io;
 
@@ -21,9 +23,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use axum::serve::ListenerExt;
 use taskgate_wire::{Id, Message, RpcError};
 use tokio::net::TcpListener;
+
+use accept::Acceptor;
+pub use tls::{Tls, TlsError};
 
 use crate::gateway::Gateway;
 use crate::upstream::CALLBACKS;
@@ -39,18 +43,17 @@ impl Gateway {
         router.with_state(self.clone())
     }
 
+    /// Looks whether there is a new certificate, and uses it for connections from now on. Whoever serves does so every now and then.
+    pub fn renew_certificate(&self) {
+        self.0.tls.iter().for_each(Tls::renew);
+    }
+
     /// Serves HTTP until `shutdown` resolves, then drains and returns.
     pub async fn serve_http(
         &self,
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
-        // Small answers must not wait for a delayed acknowledgement.
-        let listener = listener.tap_io(|stream| {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "TCP_NODELAY");
-            }
-        });
         let gateway = self.clone();
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let draining = tokio::spawn(async move {
@@ -58,23 +61,20 @@ impl Gateway {
             stop.send_replace(true);
             gateway.drain().await;
         });
-        let mut stopped = stopped;
-        let server = axum::serve(listener, self.router()).with_graceful_shutdown(async move {
-            let _ = stopped.wait_for(|stop| *stop).await;
-        });
-        let server = server.into_future();
+        let settings = &self.0.settings;
+        let acceptor = Acceptor::new(self.router(), settings.connections.clone(), self.0.tls.clone());
+        let server = acceptor.serve(listener, stopped);
         tokio::pin!(server, draining);
         tokio::select! {
-            served = &mut server => {
+            () = &mut server => {
                 // The last connection may be closed long before the last task has ended.
-                served?;
                 draining.await.map_err(io::Error::other)
             }
             drained = &mut draining => {
                 drained.map_err(io::Error::other)?;
                 // Streams that clients hold open must not keep the process; what could be sent has been.
-                let rest = tokio::time::timeout(std::time::Duration::from_millis(500), server).await;
-                rest.unwrap_or(Ok(()))
+                let _ = tokio::time::timeout(std::time::Duration::from_millis(500), server).await;
+                Ok(())
             }
         }
     }

@@ -1,8 +1,10 @@
 //! POST: one message, or a batch of them.
 
+use std::time::Duration;
+
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use taskgate_wire::jsonrpc::{is_batch, one_line};
 use taskgate_wire::{ErrorCode, Message, Params, RpcError, Version};
@@ -18,9 +20,11 @@ pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response 
         return refused;
     }
     let limit = gateway.0.settings.max_message;
-    let bytes = match body::read(body, limit).await {
-        Ok(bytes) => bytes,
-        Err(unread) => return refuse(&unread, limit),
+    let patience = gateway.0.settings.connections.body_timeout;
+    let bytes = match tokio::time::timeout(patience, body::read(body, limit)).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(unread)) => return refuse(&unread, limit),
+        Err(_) => return too_slow(patience),
     };
     // As over stdio, a byte order mark is accepted.
     let text = one_line(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
@@ -86,6 +90,16 @@ fn refuse(unread: &body::Unread, limit: usize) -> Response {
         body::Unread::Broken => (StatusCode::BAD_REQUEST, "The message broke off".to_owned()),
     };
     error(status, None, &RpcError::new(ErrorCode::InvalidRequest, message))
+}
+
+fn too_slow(patience: Duration) -> Response {
+    let patience = crate::config::format_duration(patience);
+    let message = format!("The message took longer than connections.body_timeout ({patience})");
+    let mut response =
+        error(StatusCode::REQUEST_TIMEOUT, None, &RpcError::new(ErrorCode::InvalidRequest, message));
+    // What may still come of the body is not waited for.
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// The generation is chosen by version: the request's own, in `_meta` or header, or else its session's.
