@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::expand::expand;
-use super::jsonc;
+use super::{jsonc, trusted};
 use crate::exit_code::{ExitCode, Failure};
 
 /// What is around: everything that is read and is not the command line, so that tests can have their own.
@@ -79,7 +79,7 @@ const OF_USERS: [&str; 6] = [
 ///
 /// # Errors
 ///
-/// If there is none: which files were looked at, and what is in them.
+/// If there is none: which files were looked at, and what is in them or why they are not believed.
 pub fn find(name: &str, file: Option<&Path>, around: &Surroundings) -> Result<Entry, Failure> {
     let files = match file {
         Some(file) => vec![file.to_owned()],
@@ -87,7 +87,11 @@ pub fn find(name: &str, file: Option<&Path>, around: &Surroundings) -> Result<En
     };
     let mut looked = String::new();
     for path in files {
-        let text = match std::fs::read_to_string(&path) {
+        let read = match file {
+            Some(_) => std::fs::read_to_string(&path),
+            None => trusted::read(&path, around.home.as_deref()),
+        };
+        let text = match read {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && file.is_none() => continue,
             Err(error) => {

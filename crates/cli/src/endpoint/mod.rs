@@ -5,6 +5,7 @@ mod hosts;
 mod jsonc;
 #[cfg(test)]
 mod tests;
+mod trusted;
 
 use std::path::PathBuf;
 

@@ -1,8 +1,11 @@
 //! How a call ends is what the program ends with.
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
 
 use crate::served::{Ran, Served};
@@ -108,6 +111,54 @@ fn a_server_can_be_a_command_or_a_name() {
     assert_eq!(unstartable.code, 15, "{unstartable:?}");
     let two = demo.run(&["tools", "demo", "--", "true"]);
     assert!(two.code == 2 && two.err.contains("two servers"), "{two:?}");
+}
+
+/// A handle as anybody could write one.
+fn forged(endpoint: &str, name: Option<&str>) -> String {
+    let written = json!([endpoint, name, "2026-07-28", "some-id", "tool", 0]);
+    format!("tg1_{}", URL_SAFE_NO_PAD.encode(written.to_string()))
+}
+
+/// Case 37: nobody sees where a handle leads, so no credentials follow it, and no server is started for a task that is not its own.
+#[test]
+fn a_handle_leads_no_credentials_away() {
+    let demo = Served::demo();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.set_nonblocking(true).expect("set");
+    let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+    let started = demo.file("started", "");
+    std::fs::remove_file(&started).expect("removed");
+    let config = json!({"mcpServers": {
+        "trap": {"url": url},
+        "touch": {"command": "touch", "args": [started]},
+    }});
+    demo.file(".mcp.json", &config.to_string());
+    let leads = [forged(&url, None), forged(&url, Some("trap"))];
+    let credentials = [&["--header", "X-Key: sesame"][..], &["--bearer-env", "PATH"]];
+    for verb in ["get", "watch", "result", "answer", "cancel"] {
+        for (handle, credentials) in leads.iter().flat_map(|handle| credentials.map(|given| (handle, given)))
+        {
+            let ran = demo.run(&[&[verb, handle], credentials].concat());
+            assert!(ran.code == 2 && ran.err.contains("a server that you name"), "{verb}: {ran:?}");
+            assert!(!ran.err.contains("sesame"), "{ran:?}");
+        }
+        for named in ["touch", "trap"] {
+            let foreign = forged("https://elsewhere.example/mcp", Some(named));
+            let ran = demo.run(&[verb, &foreign]);
+            assert!(ran.code == 2 && ran.err.contains("elsewhere.example"), "{verb}: {ran:?}");
+            let ran = demo.run(&[verb, named, &foreign]);
+            assert!(ran.code == 2 && ran.err.contains("elsewhere.example"), "{verb}: {ran:?}");
+        }
+    }
+    let all = demo.run(&["resume", "--header", "X-Key: sesame"]);
+    assert!(all.code == 2 && all.err.contains("a server that you name"), "{all:?}");
+    assert!(listener.accept().is_err(), "somebody was told");
+    assert!(!std::path::Path::new(&started).exists(), "a server was started");
+    // Beside its server, a handle may be asked for with credentials.
+    let handle = Served::tasks();
+    let word = handle.detached(&["slow_report", "topic=x", "seconds=1"]);
+    let ran = handle.run(&["get", &handle.url, &word, "--header", "X-Key: sesame"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
 }
 
 /// Without a terminal nobody can be asked: the first signal leaves the task to go on and says how to come back.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 use taskgate_task::Payload;
 use taskgate_wire::{Dialect, ErrorCode, method};
 
@@ -22,7 +22,7 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(2);
 
 impl Inner {
     /// Within the client's deadline.
-    async fn in_time<T>(
+    pub(super) async fn in_time<T>(
         &self,
         handle: Option<&Handle>,
         what: impl Future<Output = Result<T, CallError>>,
@@ -97,8 +97,8 @@ impl Inner {
     }
 
     /// A page of the tasks there are.
-    pub(super) async fn list_tasks(&self, params: Option<Value>) -> Result<Payload, CallError> {
-        let params = params.map(|params| to_raw_value(&params)).transpose();
+    pub(super) async fn list_tasks(&self, cursor: Option<&RawValue>) -> Result<Payload, CallError> {
+        let params = cursor.map(|cursor| to_raw_value(&serde_json::json!({ "cursor": cursor }))).transpose();
         let params = params.map_err(|error| CallError::Params(error.to_string()))?;
         let asked = self.ask(Era::Newest, None, |connection| {
             if connection.dialect != Some(Dialect::D2025_11_25) {
@@ -107,7 +107,7 @@ impl Inner {
             }
             Ok(connection.call(method::TASKS_LIST, params.as_deref(), false))
         });
-        match self.in_time(None, asked).await {
+        match asked.await {
             Ok((_, page)) => Ok(page),
             Err(CallError::Rpc(error)) if error.code == i64::from(ErrorCode::MethodNotFound.number()) => {
                 Err(CallError::Unsupported(format!("it does not list its tasks: {error}")))

@@ -5,7 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
 use taskgate_wire::hosted;
-use taskgate_wire::{Dialect, RawObject, method};
+use taskgate_wire::{Dialect, Pages, RawObject, method};
 
 use super::builder::ClientBuilder;
 use super::call::{CallRequest, PendingCall};
@@ -18,9 +18,6 @@ use super::handle::Handle;
 use super::input::InputAnswer;
 use super::logs::Logs;
 use super::result::CallResult;
-
-/// Pages of tasks that are read. A server that has more does not stop.
-const PAGES: usize = 1000;
 
 /// A server, and how calls of it are made. Clones are cheap and share the connection, which is made again when it is lost.
 #[derive(Clone)]
@@ -122,11 +119,14 @@ impl Client {
     ///
     /// [`CallError::Unsupported`], where the server has no such list.
     pub async fn list(&self) -> Result<Vec<TaskState>, CallError> {
+        self.0.in_time(None, self.all_tasks()).await
+    }
+
+    async fn all_tasks(&self) -> Result<Vec<TaskState>, CallError> {
         let mut tasks = Vec::new();
-        let mut cursor: Option<Payload> = None;
-        for _ in 0..PAGES {
-            let params = cursor.as_ref().map(|cursor| serde_json::json!({ "cursor": cursor }));
-            let page = self.0.list_tasks(params).await?;
+        let mut pages = Pages::default();
+        loop {
+            let page = self.0.list_tasks(pages.cursor()).await?;
             let page = RawObject::parse(page.as_str())
                 .map_err(|error| CallError::InvalidResponse(error.to_string()))?;
             let listed = page.get("tasks").map_or("[]", RawValue::get);
@@ -142,12 +142,16 @@ impl Client {
                     None,
                 ))
             }));
-            cursor = page.get("nextCursor").filter(|next| next.get() != "null").map(Payload::from_raw);
-            if cursor.is_none() {
-                break;
+            match pages.turn(&page) {
+                Ok(true) => {}
+                Ok(false) => return Ok(tasks),
+                // Those that it has listed are there all the same.
+                Err(wrong) => {
+                    tracing::warn!("the server's list of tasks has no end: {wrong}");
+                    return Ok(tasks);
+                }
             }
         }
-        Ok(tasks)
     }
 
     /// What the server logs apart from calls. It does so in sessions: a server of 2026-07-28 that has none logs during requests

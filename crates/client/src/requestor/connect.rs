@@ -8,7 +8,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use taskgate_task::Payload;
 use taskgate_wire::tool::{TaskSupport, ToolFacts};
 use taskgate_wire::{
-    Capabilities, Dialect, ErrorCode, ListKind, LogLevel, RawObject, Version, hosted, meta, method, translate,
+    Capabilities, Dialect, ErrorCode, ListKind, LogLevel, Pages, RawObject, Version, hosted, meta, method,
+    translate,
 };
 use tokio::sync::{Mutex, mpsc};
 
@@ -24,8 +25,6 @@ use crate::session::{
     TaskRequest,
 };
 
-/// Pages of a list that are read. A server that has more does not stop.
-const PAGES: usize = 1000;
 /// How long a server may take to say whether it knows a task in the session it was made in.
 const FINDING: Duration = Duration::from_secs(10);
 /// All calls of a client are one caller's.
@@ -318,13 +317,15 @@ impl Connection {
     /// The server's tools. (Over HTTP, the arguments that are mirrored into headers are learned on the way.)
     pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, CallFailure> {
         let mut tools = Vec::new();
-        let mut cursor: Option<Payload> = None;
-        for _ in 0..PAGES {
-            let params = cursor.as_ref().map(|cursor| serde_json::json!({ "cursor": cursor }));
+        let mut pages = Pages::default();
+        loop {
+            let params = pages.cursor().map(|cursor| serde_json::json!({ "cursor": cursor }));
             let params = params.and_then(|params| to_raw_value(&params).ok());
             let page = match self.call(method::TOOLS_LIST, params.as_deref(), false).outcome().await {
                 // A server without a list has nothing to say of its tools.
-                Err(CallFailure::Rpc(error)) if cursor.is_none() && is_unknown_method(&error) => break,
+                Err(CallFailure::Rpc(error)) if pages.is_at_start() && is_unknown_method(&error) => {
+                    return Ok(tools);
+                }
                 page => page?,
             };
             let page = RawObject::parse(page.as_str())
@@ -338,12 +339,16 @@ impl Connection {
                     tools.push(Tool { definition: Payload::from_raw(definition), facts });
                 }
             }
-            cursor = page.get("nextCursor").filter(|next| next.get() != "null").map(Payload::from_raw);
-            if cursor.is_none() {
-                break;
+            match pages.turn(&page) {
+                Ok(true) => {}
+                Ok(false) => return Ok(tools),
+                // The tools that it has listed can be called all the same.
+                Err(wrong) => {
+                    tracing::warn!("the server's list of tools has no end: {wrong}");
+                    return Ok(tools);
+                }
             }
         }
-        Ok(tools)
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use taskgate_client::session::{CallFailure, CallOptions, Lane, Session};
-use taskgate_task::Payload;
+use taskgate_task::{InvalidPayload, Payload};
 use taskgate_wire::tool::ToolFacts;
-use taskgate_wire::{ErrorCode, ListKind, RawObject, RpcError, translate};
+use taskgate_wire::{ErrorCode, ListKind, Pages, RawObject, RpcError, translate};
 
 use super::checks::Schemas;
 use super::hosted::with_tasks;
@@ -53,9 +53,6 @@ impl Hints {
     }
 }
 
-/// No upstream has more pages than this; one that always names a next page is not followed for ever.
-const MOST_PAGES: usize = 1000;
-
 impl Catalog {
     /// Fetches all pages. A server that does not have the list has an empty one.
     ///
@@ -76,30 +73,28 @@ impl Catalog {
         if tasks && kind == ListKind::Tools {
             options.capabilities = Some(with_tasks(Some(session.capabilities())));
         }
-        let mut cursor = None;
-        for page in 0..MOST_PAGES {
-            let Some(answer) =
-                fetch_page(session, lane, kind, cursor.as_deref(), page == 0, options.clone()).await?
-            else {
-                break;
+        let mut pages = Pages::default();
+        while let Some(answer) = fetch_page(session, lane, kind, &pages, options.clone()).await? {
+            let wrong = |error: InvalidPayload| {
+                RpcError::internal(format!("{} of the server: {error}", kind.method()))
             };
-            cursor = catalog
-                .add_page(kind, &answer)
-                .map_err(|error| RpcError::internal(format!("{} of the server: {error}", kind.method())))?;
-            if cursor.is_none() {
-                break;
+            let page = RawObject::parse(answer.as_str()).map_err(wrong)?;
+            catalog.add_page(kind, &page).map_err(wrong)?;
+            match pages.turn(&page) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // What it has listed can be used all the same.
+                Err(why) => {
+                    tracing::warn!(list = kind.method(), "a list of the server has no end: {why}");
+                    break;
+                }
             }
         }
         Ok(catalog)
     }
 
-    /// Takes a page in and returns the cursor of the next one.
-    fn add_page(
-        &mut self,
-        kind: ListKind,
-        answer: &Payload,
-    ) -> Result<Option<String>, taskgate_task::InvalidPayload> {
-        let page = RawObject::parse(answer.as_str())?;
+    /// Takes a page in.
+    fn add_page(&mut self, kind: ListKind, page: &RawObject<'_>) -> Result<(), InvalidPayload> {
         let listed = page.get(kind.member()).map(RawValue::get).unwrap_or("[]");
         for definition in serde_json::from_str::<Vec<&RawValue>>(listed)? {
             self.add(kind, definition);
@@ -115,8 +110,7 @@ impl Catalog {
                 self.others.push((name.to_owned(), Payload::from_raw(value)));
             }
         }
-        let next = page.get("nextCursor").filter(|raw| raw.get() != "null");
-        next.map(|raw| Ok(serde_json::from_str(raw.get())?)).transpose()
+        Ok(())
     }
 
     fn add(&mut self, kind: ListKind, definition: &RawValue) {
@@ -154,21 +148,19 @@ async fn fetch_page(
     session: &Session,
     lane: Lane,
     kind: ListKind,
-    cursor: Option<&str>,
-    first: bool,
+    pages: &Pages,
     options: CallOptions,
 ) -> Result<Option<Payload>, RpcError> {
     let mut params = RawObject::default();
-    if let Some(cursor) = cursor {
-        let cursor = serde_json::value::to_raw_value(cursor);
-        params.set("cursor", cursor.map_err(|error| RpcError::internal(error.to_string()))?);
+    if let Some(cursor) = pages.cursor() {
+        params.set_ref("cursor", cursor);
     }
     let params = params.to_raw().map_err(|error| RpcError::internal(error.to_string()))?;
     let call = session.call(lane, kind.method(), Some(&params), options);
     match call.outcome().await {
         Ok(answer) => Ok(Some(answer)),
         // A server without tools is a server all the same.
-        Err(CallFailure::Rpc(error)) if first && is_method_not_found(&error) => Ok(None),
+        Err(CallFailure::Rpc(error)) if pages.is_at_start() && is_method_not_found(&error) => Ok(None),
         Err(failure) => Err(RpcError::internal(failure.to_string())),
     }
 }

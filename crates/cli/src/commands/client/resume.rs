@@ -2,7 +2,7 @@
 
 use taskgate_client::{Answers, Client};
 
-use super::subject::server_of;
+use super::subject::{no_credentials, server_of};
 use super::{answers, builder, connected, options, or_stop};
 use crate::args::client::Resume;
 use crate::calls::{self, Remembered};
@@ -16,6 +16,7 @@ pub async fn run(args: Resume, signals: &mut Signals) -> Result<(), Failure> {
     let mut missed = Ok(());
     let targets = match (&args.endpoint, args.server.command.is_empty()) {
         (None, true) => {
+            no_credentials(&args.server, "without one, every server is asked at which something is open")?;
             let mut targets = Vec::new();
             for (identity, named) in calls::open_servers()? {
                 if named == Named::Command {

@@ -59,7 +59,9 @@ fn two() -> Failure {
 fn at(named: &Named, task: &str, server: &Server) -> Result<Subject, Failure> {
     let target = endpoint::find(named, server)?;
     let handle = if Token::is_one(task) {
-        read(task)?.handle
+        let handle = read(task)?.handle;
+        is_of(&handle, &target)?;
+        handle
     } else {
         // How it was made is not known; the server of today's connection is asked.
         let (endpoint, task) = (target.endpoint.identity(), task.to_owned());
@@ -76,7 +78,29 @@ fn by_handle(word: &str, server: &Server) -> Result<Subject, Failure> {
             handle.endpoint
         )));
     }
-    Ok(Subject { handle, target: endpoint::find(&named, server)? })
+    no_credentials(server, &format!("the handle leads to {}", handle.endpoint))?;
+    let target = endpoint::find(&named, server)?;
+    is_of(&handle, &target)?;
+    Ok(Subject { handle, target })
+}
+
+/// Refuses credentials for a server that nobody has named: nobody sees where a handle leads, and whoever wrote it would get them.
+pub fn no_credentials(server: &Server, where_to: &str) -> Result<(), Failure> {
+    if server.header.is_empty() && server.bearer_env.is_none() {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "--header and --bearer-env go only to a server that you name, and {where_to}: give it, too"
+    )))
+}
+
+/// Compares before anything is started or sent: a server that is not the task's has nothing to do with it.
+fn is_of(handle: &Handle, target: &Target) -> Result<(), Failure> {
+    let identity = target.endpoint.identity();
+    if handle.endpoint == identity {
+        return Ok(());
+    }
+    Err(invalid(format!("the handle is of a task at {}, and this server is {identity}", handle.endpoint)))
 }
 
 fn read(word: &str) -> Result<Token, Failure> {

@@ -1,6 +1,9 @@
 use super::*;
 use crate::FailureKind;
 
+/// The deadline of clients here.
+const WHOLE: Duration = Duration::from_secs(3600);
+
 /// Tasks are listed where the server lists them, page by page, and nowhere else.
 #[tokio::test(start_paused = true)]
 async fn tasks_are_listed_where_there_is_a_list() {
@@ -90,6 +93,33 @@ async fn tools_are_listed_in_full() {
     });
     let tools: Vec<_> = tools.expect("tools").iter().map(value).collect();
     assert_eq!(tools, [json!({ "name": "a", "x": 1 }), json!({ "name": "b" })]);
+}
+
+/// A list that leads back to itself is what was read of it, once; and the deadline is one for all of its pages.
+#[tokio::test(start_paused = true)]
+async fn a_list_without_an_end_ends() {
+    let (client, mut server, _script) = open(NEW).await;
+    let (tools, ()) = tokio::join!(client.tools(), async {
+        for (tool, next) in [("a", "2"), ("b", "3"), ("c", "2")] {
+            let request = server.expect("tools/list").await;
+            server.answer(&request, json!({ "tools": [{ "name": tool }], "nextCursor": next })).await;
+        }
+    });
+    assert_eq!(tools.expect("tools").len(), 3);
+    let (client, mut server, _script) = open(OLD).await;
+    let started = tokio::time::Instant::now();
+    let slow = async {
+        for page in 0.. {
+            let request = server.expect("tasks/list").await;
+            tokio::time::sleep(WHOLE / 4).await;
+            server.answer(&request, json!({ "tasks": [], "nextCursor": page.to_string() })).await;
+        }
+    };
+    tokio::select! {
+        listed = client.list() => assert!(matches!(listed, Err(CallError::Deadline { .. })), "{listed:?}"),
+        () = slow => {}
+    }
+    assert_eq!(started.elapsed(), WHOLE);
 }
 
 /// Tools can be called without a list of them.

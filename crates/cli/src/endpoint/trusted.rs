@@ -1,0 +1,74 @@
+//! Files that nobody has named are believed only if they are the user's own: what is in them is started as a program.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Whoever may do anything on this machine.
+const ROOT: u32 = 0;
+/// Whether everybody may write.
+const BY_EVERYBODY: u32 = 0o002;
+
+/// Reads a file that belongs to the user, who is whoever owns `home`, or to root.
+///
+/// # Errors
+///
+/// That it cannot be read, or why it is not believed and what to do.
+pub fn read(path: &Path, home: Option<&Path>) -> io::Result<String> {
+    // What is looked at is what is read, whatever becomes of the path meanwhile.
+    let mut file = File::open(path)?;
+    let facts = file.metadata()?;
+    let user = home.and_then(|home| home.metadata().ok()).map(|home| home.uid());
+    if let Some(why) = distrusted(facts.uid(), facts.mode(), user) {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("it {why}, and could start anything; if you trust it, name it with --config"),
+        ));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn distrusted(owner: u32, mode: u32, user: Option<u32>) -> Option<String> {
+    if owner != ROOT && Some(owner) != user {
+        return Some(format!("belongs to another user ({owner})"));
+    }
+    (mode & BY_EVERYBODY != 0).then(|| "can be written by everybody".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn only_the_users_own_files_are_believed() {
+        for (owner, mode, user, why) in [
+            (1000, 0o100_644, Some(1000), None),
+            (1000, 0o100_664, Some(1000), None),
+            (0, 0o100_644, Some(1000), None),
+            (1001, 0o100_644, Some(1000), Some("another user (1001)")),
+            (1000, 0o100_644, Some(0), Some("another user (1000)")),
+            (1000, 0o100_644, None, Some("another user (1000)")),
+            (1000, 0o100_666, Some(1000), Some("by everybody")),
+        ] {
+            let told = distrusted(owner, mode, user);
+            assert_eq!(told.is_some(), why.is_some(), "{told:?}");
+            assert!(told.unwrap_or_default().contains(why.unwrap_or_default()));
+        }
+    }
+
+    #[test]
+    fn a_file_that_everybody_can_write_is_not_read() {
+        let home = tempfile::tempdir().expect("a directory");
+        let file = home.path().join(".mcp.json");
+        std::fs::write(&file, "{}").expect("written");
+        assert_eq!(read(&file, Some(home.path())).expect("believed"), "{}");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).expect("set");
+        let error = read(&file, Some(home.path())).expect_err("not believed");
+        assert!(error.to_string().contains("--config"), "{error}");
+    }
+}
