@@ -2,15 +2,29 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::{AdminReply, AdminRequest, Desk, Why};
 
 /// The longest request. None is anywhere near it.
 const LONGEST: u64 = 1 << 20;
+/// The longest answer that is read.
+const LONGEST_REPLY: u64 = 256 << 20;
+/// How long a request may take to come, and an answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an answer is waited for: much may be pruned.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(600);
+/// How many are answered at a time; others wait.
+const AT_ONCE: usize = 16;
+/// How long to wait when no connection can be taken.
+const NONE_LEFT: Duration = Duration::from_millis(500);
 
 /// Who may connect besides the one who runs the gateway.
 const SUPERUSER: u32 = 0;
@@ -47,13 +61,21 @@ impl AdminSocket {
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         let owner = fs::metadata(&path)?.uid();
+        let places = Arc::new(Semaphore::new(AT_ONCE));
         let serving = tokio::spawn(async move {
-            loop {
+            // It is never closed.
+            while let Ok(place) = places.clone().acquire_owned().await {
                 match listener.accept().await {
-                    Ok((stream, _)) => drop(tokio::spawn(converse(stream, owner, desk.clone()))),
+                    Ok((stream, _)) => {
+                        let desk = desk.clone();
+                        tokio::spawn(async move {
+                            converse(stream, owner, desk).await;
+                            drop(place);
+                        });
+                    }
                     Err(error) => {
-                        tracing::warn!(%error, "the socket for administration is closed");
-                        return;
+                        tracing::warn!(%error, "`taskgate tasks` cannot connect");
+                        tokio::time::sleep(NONE_LEFT).await;
                     }
                 }
             }
@@ -78,7 +100,8 @@ async fn converse(mut stream: UnixStream, owner: u32, desk: Desk) {
     }
     let (read, mut write) = stream.split();
     let mut line = String::new();
-    if BufReader::new(read.take(LONGEST)).read_line(&mut line).await.is_err() {
+    let mut request = BufReader::new(read.take(LONGEST));
+    if !matches!(timeout(PATIENCE, request.read_line(&mut line)).await, Ok(Ok(_))) {
         return;
     }
     let reply = match serde_json::from_str::<AdminRequest>(&line) {
@@ -88,20 +111,34 @@ async fn converse(mut stream: UnixStream, owner: u32, desk: Desk) {
     let Ok(mut text) = serde_json::to_vec(&reply) else { return };
     text.push(b'\n');
     // Whoever asked may be gone.
-    let _ = write.write_all(&text).await;
+    let _ = timeout(PATIENCE, write.write_all(&text)).await;
 }
 
-/// Asks the gateway that listens there.
+/// Asks the gateway that has this store open. `None`: nobody listens, so nobody has it open who could answer.
 ///
 /// # Errors
 ///
-/// If nobody listens, or what answers is no gateway of this version.
-pub async fn ask(socket: &Path, request: &AdminRequest) -> io::Result<AdminReply> {
-    let mut stream = UnixStream::connect(socket).await?;
+/// If what answers is no gateway of this version, or not run by whoever owns the store.
+pub async fn ask(store: &Path, request: &AdminRequest) -> io::Result<Option<AdminReply>> {
+    let mut stream = match UnixStream::connect(socket_of(store)).await {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            return Ok(None);
+        }
+        connected => connected?,
+    };
+    // Where others may write in the directory, one of them could answer in the gateway's stead.
+    let (answers, owns) = (stream.peer_cred()?.uid(), fs::metadata(store)?.uid());
+    if answers != owns && answers != SUPERUSER {
+        let why = format!("it belongs to user {answers}, and the store to user {owns}");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
-    stream.write_all(&line).await?;
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).await?;
-    Ok(serde_json::from_str(&reply)?)
+    let asked = async {
+        stream.write_all(&line).await?;
+        let mut reply = String::new();
+        (&mut stream).take(LONGEST_REPLY).read_to_string(&mut reply).await?;
+        Ok(Some(serde_json::from_str(&reply)?))
+    };
+    timeout(ANSWERED_WITHIN, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }

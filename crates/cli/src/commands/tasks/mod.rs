@@ -58,11 +58,11 @@ pub fn run(verb: &Tasks) -> Result<(), Failure> {
 /// Has the request answered by whoever can.
 async fn reach(place: &StorePlace, request: AdminRequest) -> Result<AdminReply, Failure> {
     if let StorePlace::Sqlite(path) = place {
-        let socket = admin::socket_of(path);
-        // Where nobody listens, nobody has the store open who could answer.
-        if socket.exists()
-            && let Ok(reply) = admin::ask(&socket, &request).await
-        {
+        let broken = |error| {
+            let socket = admin::socket_of(path);
+            Failure::new(ExitCode::Failure, format!("the socket {} is of no use: {error}", socket.display()))
+        };
+        if let Some(reply) = admin::ask(path, &request).await.map_err(broken)? {
             return Ok(reply);
         }
     }
