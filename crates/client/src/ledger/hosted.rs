@@ -1,6 +1,6 @@
 //! Tasks that are hosted for servers: what is asked, until it is over, and then what came of it.
 
-use rusqlite::Row;
+use rusqlite::{Connection, Row};
 
 use super::{Ledger, LedgerError};
 
@@ -22,7 +22,7 @@ pub(crate) struct HostedRow {
 impl Ledger {
     /// Notes a task of this server's, or how it stands now.
     pub(crate) async fn hosted(&self, endpoint: String, task: HostedRow) -> Result<(), LedgerError> {
-        self.with(move |db, run| {
+        self.as_ours(move |db, run| {
             let HostedRow { id, method, params, status, message, result, error, created, updated, ttl } = task;
             db.execute(
                 "INSERT INTO hosted (id, run, endpoint, method, params, status, message, result, error, created, updated, ttl)
@@ -40,16 +40,22 @@ impl Ledger {
         self.with(move |db, _| db.execute("DELETE FROM hosted WHERE id = ?1", [id]).map(drop)).await
     }
 
-    /// The tasks that other lives hosted for this server. They are this life's from now on.
+    /// The tasks that other lives hosted for this server, which have ended. They are this life's from now on.
     pub(crate) async fn take_over_hosted(&self, endpoint: String) -> Result<Vec<HostedRow>, LedgerError> {
-        self.with(move |db, run| {
+        let of = endpoint.clone();
+        let others = move |db: &Connection, run: &str| {
+            let mut runs =
+                db.prepare_cached("SELECT DISTINCT run FROM hosted WHERE endpoint = ?1 AND run <> ?2")?;
+            runs.query_map((of, run), |row| row.get(0))?.collect()
+        };
+        let take = move |db: &Connection, run: &str, other: &str| {
             let mut taken = db.prepare_cached(
-                "UPDATE hosted SET run = ?1 WHERE endpoint = ?2 AND run <> ?1
+                "UPDATE hosted SET run = ?1 WHERE endpoint = ?2 AND run = ?3
                  RETURNING id, method, params, status, message, result, error, created, updated, ttl",
             )?;
-            taken.query_map((run, endpoint), read)?.collect()
-        })
-        .await
+            taken.query_map((run, &endpoint, other), read)?.collect()
+        };
+        self.inherit(others, take).await
     }
 }
 

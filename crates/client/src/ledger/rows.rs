@@ -39,7 +39,7 @@ pub(crate) enum Stage {
 impl Ledger {
     /// Notes that a call is about to be sent; or sent once more, in another way.
     pub(crate) async fn sending(&self, known: Option<CallId>, call: New) -> Result<CallId, LedgerError> {
-        self.with(move |db, run| {
+        self.as_ours(move |db, run| {
             if let Some(id) = known {
                 db.execute("UPDATE call SET keyed = ?2 WHERE id = ?1", (id, call.keyed))?;
                 return Ok(id);
@@ -69,7 +69,7 @@ impl Ledger {
 
     /// The place of a task that is resumed; it gets one, if it has none.
     pub(crate) async fn resumed(&self, handle: Handle) -> Result<CallId, LedgerError> {
-        self.with(move |db, run| {
+        self.as_ours(move |db, run| {
             let known = db
                 .query_row(
                     "UPDATE call SET run = ?1 WHERE endpoint = ?2 AND task = ?3 AND state <> 'ended' RETURNING id",
@@ -116,20 +116,28 @@ impl Ledger {
         .await
     }
 
-    /// The calls of other lives to this server that have not ended. They are this life's from now on.
+    /// The calls to this server that have not ended, of other lives that have. They are this life's from now on.
     pub(crate) async fn take_over(&self, endpoint: String) -> Result<Vec<Open>, LedgerError> {
-        self.with(move |db, run| take_over(db, run, &endpoint)).await
+        let of = endpoint.clone();
+        let others = move |db: &Connection, run: &str| {
+            let mut runs = db.prepare_cached(
+                "SELECT DISTINCT run FROM call WHERE endpoint = ?1 AND run <> ?2 AND state <> 'ended'",
+            )?;
+            runs.query_map((of, run), |row| row.get(0))?.collect()
+        };
+        let take = move |db: &Connection, run: &str, other: &str| take_over(db, run, other, &endpoint);
+        let mut open = self.inherit(others, take).await?;
+        open.sort_by_key(|call| call.id);
+        Ok(open)
     }
 }
 
-fn take_over(db: &Connection, run: &str, endpoint: &str) -> rusqlite::Result<Vec<Open>> {
+fn take_over(db: &Connection, run: &str, other: &str, endpoint: &str) -> rusqlite::Result<Vec<Open>> {
     let mut taken = db.prepare_cached(
-        "UPDATE call SET run = ?1 WHERE endpoint = ?2 AND run <> ?1 AND state <> 'ended'
+        "UPDATE call SET run = ?1 WHERE endpoint = ?2 AND run = ?3 AND state <> 'ended'
          RETURNING id, endpoint, tool, digest, key, keyed, version, task, session, created",
     )?;
-    let mut open: Vec<Open> = taken.query_map((run, endpoint), read)?.collect::<Result<_, _>>()?;
-    open.sort_by_key(|call| call.id);
-    Ok(open)
+    taken.query_map((run, endpoint, other), read)?.collect()
 }
 
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Open> {

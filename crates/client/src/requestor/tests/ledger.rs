@@ -391,3 +391,58 @@ fn an_older_ledger_is_brought_up_to_date() {
         assert!(ledger.take_over_hosted("memory:test".to_owned()).await.expect("a table").is_empty());
     });
 }
+
+/// Two programs share a ledger: neither goes on with what the other is at, until that has ended.
+#[test]
+fn what_another_program_is_at_is_left_to_it() {
+    let (_folder, file) = file();
+    let other = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let other = other.expect("a runtime");
+    // It follows its task for as long as its runtime lives.
+    let _task = other.block_on(async {
+        let (client, mut server, script) = with(&file, NEW, false).await;
+        let mut task = client.call("t", json!({}));
+        server.begin(NEW, 1000).await;
+        while !matches!(task.next().await, Some(Event::Accepted(_))) {}
+        tokio::spawn(async move {
+            let _held = (client, server, script, task);
+            std::future::pending::<()>().await;
+        })
+    });
+    life(async {
+        let (client, _server, _script) = with(&file, NEW, false).await;
+        assert_eq!(client.resume_all().await.expect("a ledger").len(), 0);
+        let ledger = Ledger::open(&file).expect("a ledger");
+        assert_eq!(ledger.open_calls().await.expect("what is open").len(), 1, "it can be seen");
+    });
+    drop(other);
+    life(async {
+        let (client, _server, _script) = with(&file, NEW, false).await;
+        only(&client).await;
+    });
+    let left: Vec<_> = std::fs::read_dir(file.parent().expect("a folder")).expect("read").flatten().collect();
+    let lives = left.iter().filter(|entry| entry.path().extension().is_some_and(|end| end == "life"));
+    assert_eq!(lives.count(), 0, "{left:?}");
+}
+
+/// A full disk costs no call that could not be found again: it is not made, or its task is let go of.
+#[tokio::test(start_paused = true)]
+async fn without_room_nothing_is_sent_that_is_not_noted() {
+    let (_folder, file) = file();
+    let ledger = Ledger::open(&file).expect("a ledger");
+    let mut script = Script::new();
+    let builder = script.builder().ledger(ledger.clone());
+    let (client, mut server) = script.open(builder, NEW).await;
+    let mut first = client.call("t", json!({}));
+    let request = server.expect("tools/call").await;
+    ledger.is_full();
+    let second = client.call("t", json!({})).result().await;
+    assert!(matches!(&second, Err(CallError::Ledger(why)) if why.contains("readonly")), "{second:?}");
+    server.accept(&request, NEW, 1000).await;
+    let (failed, ()) = tokio::join!(async { first.result().await }, async {
+        let request = server.expect("tasks/cancel").await;
+        server.answer(&request, json!({})).await;
+    });
+    assert!(matches!(failed, Err(CallError::Ledger(_))), "{failed:?}");
+    assert_eq!(server.calls, 1);
+}
