@@ -44,6 +44,19 @@ fn every_real_client_is_content_over_stdio() {
     }
 }
 
+/// The roles exchanged: a client that makes tasks of what it is asked, and the gateway as their requestor.
+#[test]
+fn a_client_that_hosts_tasks_is_asked_as_one() {
+    let server = Fixtures::start();
+    let receiver = || peers::node_command(&peers::files().join("clients/exttasks-receiver.mjs"));
+    let mut http = receiver();
+    http.arg(server.url());
+    peers::passed("the receiver of ext-tasks over HTTP", http);
+    let mut stdio = receiver();
+    stdio.arg("--stdio").arg(programs::example("conformance")).arg("--stdio");
+    peers::passed("the receiver of ext-tasks over stdio", stdio);
+}
+
 fn clients() -> [(&'static str, Command); 4] {
     [
         ("ext-tasks 2026-07-28", ext_tasks("modern")),

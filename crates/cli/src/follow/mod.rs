@@ -49,6 +49,8 @@ pub struct Followed {
     pub label: String,
     /// How its server was named.
     pub named: Named,
+    /// Whether the tool is called, rather than gone on with.
+    pub is_new: bool,
     /// The call.
     pub call: PendingCall,
 }
@@ -74,7 +76,7 @@ pub async fn follow(
         told,
     };
     for (place, call) in calls.into_iter().enumerate() {
-        following.screen.add(&call.label);
+        following.screen.add(&call.label, call.is_new);
         following.calls.push(Carried::new(place, call, tell.clone()));
     }
     drop(tell);

@@ -25,6 +25,11 @@ pub struct Screen {
     calls: Vec<Shown>,
 }
 
+/// What is shown of a call before anything is known of it.
+const CALLING: &str = "calling";
+/// The same of one that was made before.
+const LOOKING: &str = "looking for it";
+
 #[derive(Debug)]
 struct Shown {
     label: String,
@@ -43,8 +48,8 @@ impl Screen {
         Screen { output, quiet, bars: has_bars.then(MultiProgress::new), calls: Vec::new() }
     }
 
-    /// Makes room for a call.
-    pub fn add(&mut self, label: &str) {
+    /// Makes room for a call that is made, or that was made before and is looked for.
+    pub fn add(&mut self, label: &str, is_new: bool) {
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(ProgressBar::new_spinner());
             bar.set_style(spinner());
@@ -55,7 +60,7 @@ impl Screen {
         self.calls.push(Shown {
             label: line(label),
             bar,
-            status: "calling".to_owned(),
+            status: if is_new { CALLING } else { LOOKING }.to_owned(),
             message: String::new(),
             poll: None,
             said: String::new(),
@@ -73,8 +78,11 @@ impl Screen {
                 tool: &token.handle.tool,
             });
         }
-        self.calls[place].status = "working".to_owned();
-        self.show(place);
+        // How one stands that was a task before is not known yet.
+        if self.calls[place].status == CALLING {
+            self.calls[place].status = "working".to_owned();
+            self.show(place);
+        }
         Ok(())
     }
 

@@ -55,6 +55,8 @@ fn a_task_is_left_and_come_back_to() {
     let both = served.detached(&["slow_report", "topic=winds", "seconds=1"]);
     let watched = served.run(&["watch", &handle, &both]);
     assert_eq!(watched.code, 0, "{watched:?}");
+    // The tool is not called again, and nothing says that it is.
+    assert!(watched.err.contains("looking for it") && !watched.err.contains("calling"), "{watched:?}");
     let places = ["tides", "winds"].map(|topic| watched.out.find(topic).expect("its report"));
     assert!(places[0] < places[1], "{watched:?}");
     let result = served.run(&["result", &handle]);

@@ -27,7 +27,7 @@ pub async fn run(args: Answer, signals: &mut Signals) -> Result<(), Failure> {
         // Where the questions are in the state, they can be answered one by one; else they come as soon as the task is followed.
         TaskStatus::InputRequired if state.inputs.is_empty() => {
             let call = client.resume(handle);
-            let followed = Followed { label: "answer".to_owned(), named: target.named, call };
+            let followed = Followed { label: "answer".to_owned(), named: target.named, is_new: false, call };
             let options = Options { until_answered: true, ..options(&args.look, file) };
             let ends = follow(vec![followed], options, signals).await?;
             match &ends[..] {

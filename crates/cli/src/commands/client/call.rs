@@ -42,7 +42,8 @@ pub async fn run(args: Call, signals: &mut Signals) -> Result<(), Failure> {
         task: Some(args.tasks),
         ..CallRequest::new(tool, Value::Object(arguments))
     };
-    let followed = Followed { label: tool.clone(), named: target.named, call: client.call_with(request) };
+    let followed =
+        Followed { label: tool.clone(), named: target.named, is_new: true, call: client.call_with(request) };
     let options = Options { detach: args.detach, ..options(&args.look, file) };
     let ends = follow(vec![followed], options, signals).await?;
     let concluded = conclude(&ends, args.look.output, args.detach);

@@ -72,7 +72,7 @@ async fn take_up(
     remembered.share();
     let followed = open.into_iter().map(|call| {
         let label = call.handle().map_or_else(|| "call".to_owned(), |handle| handle.tool);
-        Followed { label, named: target.named.clone(), call }
+        Followed { label, named: target.named.clone(), is_new: false, call }
     });
     Ok((client, remembered, followed.collect()))
 }

@@ -23,7 +23,7 @@ pub async fn run(args: Watch, quiet: bool, signals: &mut Signals) -> Result<(), 
         };
         let label =
             if handle.tool.is_empty() { handle.task.chars().take(16).collect() } else { handle.tool.clone() };
-        calls.push(Followed { label, named: target.named, call: client.resume(handle) });
+        calls.push(Followed { label, named: target.named, is_new: false, call: client.resume(handle) });
     }
     let ends = follow(calls, Options { quiet, ..options(&args.look, file) }, signals).await?;
     let concluded = conclude(&ends, args.look.output, false);

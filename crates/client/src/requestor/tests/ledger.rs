@@ -399,15 +399,16 @@ fn what_another_program_is_at_is_left_to_it() {
     let other = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let other = other.expect("a runtime");
     // It follows its task for as long as its runtime lives.
-    let _task = other.block_on(async {
+    other.block_on(async {
         let (client, mut server, script) = with(&file, NEW, false).await;
         let mut task = client.call("t", json!({}));
         server.begin(NEW, 1000).await;
         while !matches!(task.next().await, Some(Event::Accepted(_))) {}
-        tokio::spawn(async move {
+        let held = async move {
             let _held = (client, server, script, task);
             std::future::pending::<()>().await;
-        })
+        };
+        drop(tokio::spawn(held));
     });
     life(async {
         let (client, _server, _script) = with(&file, NEW, false).await;
@@ -433,7 +434,7 @@ async fn without_room_nothing_is_sent_that_is_not_noted() {
     let mut script = Script::new();
     let builder = script.builder().ledger(ledger.clone());
     let (client, mut server) = script.open(builder, NEW).await;
-    let mut first = client.call("t", json!({}));
+    let first = client.call("t", json!({}));
     let request = server.expect("tools/call").await;
     ledger.is_full();
     let second = client.call("t", json!({})).result().await;
