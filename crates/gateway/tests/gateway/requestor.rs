@@ -1,13 +1,17 @@
 //! The client library against the gateway, over HTTP, in every generation.
 
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use taskgate_client::transport::http::ServerUrl;
 use taskgate_client::{
-    Answers, CallError, CallRequest, CallResult, Client, Event, HttpServer, InputAnswer, Pace, PendingCall,
-    TaskStatus, TaskUse, Version,
+    Answers, CallError, CallRequest, CallResult, Client, Event, Hosting, HttpServer, InputAnswer, InputKind,
+    Pace, PendingCall, TaskStatus, TaskUse, Version,
 };
+use taskgate_gateway::Payload;
 
 use crate::harness::{Board, Era, Server, form, logs, serve_local, soon, steps};
 
@@ -119,6 +123,54 @@ async fn questions_are_answered() {
             }
         }
     }
+}
+
+/// The roles exchanged: the gateway asks a client that hosts tasks for one, and whoever answers takes longer than any poll. What
+/// is hosted is known by the id of its task, which stands for the question's key.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_are_answered_by_tasks_of_the_client() {
+    let board = Board::new(Era::Session);
+    let server = serve_local(&board).await;
+    let url = ServerUrl::parse(&format!("http://{}/mcp", server.addr)).expect("a URL");
+    let keys = Arc::new(Mutex::new(Vec::new()));
+    let seen = keys.clone();
+    let client = Client::builder(HttpServer::new(url))
+        .prefer(Version::V2025_11_25)
+        .answers(Answers { form: true, sampling: true, ..Answers::default() })
+        .host_tasks(Hosting { poll_interval: Duration::from_millis(200), ..Hosting::default() })
+        .input_handler(move |input| {
+            seen.lock().push(input.key.clone());
+            async move {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                match input.kind() {
+                    InputKind::Form { .. } => InputAnswer::Accept(json!({"name": "x"})),
+                    InputKind::Sampling => {
+                        let content = json!({"type": "text", "text": "thought over"});
+                        let said = json!({"role": "assistant", "model": "m", "content": content});
+                        InputAnswer::Result(Payload::from_value(&said).expect("JSON"))
+                    }
+                    other => InputAnswer::Refuse(format!("{other:?}")),
+                }
+            }
+        })
+        .pace(Pace { floor: Duration::from_millis(20), ..Pace::default() })
+        .connect();
+    let client = soon("a connection", client).await.expect("connect");
+    let message = json!({"role": "user", "content": {"type": "text", "text": "think"}});
+    let sample =
+        json!({"method": "sampling/createMessage", "params": {"messages": [message], "maxTokens": 5}});
+    let ask = json!([{"ask": [form("A?"), sample]}, {"answers": true}]);
+    for tool in ["never", "always"] {
+        let text = done(call(&client, tool, &ask)).await.text();
+        assert!(text.contains("\"x\"") && text.contains("thought over"), "{tool}: {text}");
+        assert!(!text.contains("related-task"), "{tool}: {text}");
+    }
+    let keys = keys.lock().clone();
+    let is_task = |key: &String| key.len() >= 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+    assert!(keys.len() == 4 && keys.iter().all(is_task), "{keys:?}");
+    assert_eq!(keys.iter().collect::<HashSet<_>>().len(), 4, "{keys:?}");
+    client.close().await;
+    logs::clean();
 }
 
 /// Cases 17 and 18: a call is cancelled in the way of its version, before it is a task and after; the work stops.
