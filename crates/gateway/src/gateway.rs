@@ -199,7 +199,13 @@ impl Gateway {
     }
 
     /// What is needed to start a call of this tool.
-    pub(crate) fn launch(&self, target: &Target, owner: Owner, request: Request) -> Result<Launch, RpcError> {
+    pub(crate) fn launch(
+        &self,
+        target: &Target,
+        owner: Owner,
+        request: Request,
+        immediate: Option<String>,
+    ) -> Result<Launch, RpcError> {
         // What is no call of its tool, what is no server does not know: the words that list it say so.
         let own = target.tool.as_ref().and_then(|_| target.upstream.own_runner());
         let class = match target.policy.class {
@@ -218,6 +224,7 @@ impl Gateway {
             max_attempts: target.policy.max_attempts,
             lifetime: target.policy.lifetime,
             poll_interval: target.policy.poll_interval,
+            immediate,
         })
     }
 }

@@ -20,6 +20,7 @@ mod client_task;
 mod config;
 mod gateway;
 mod hosts;
+mod immediate;
 mod outlet;
 mod policy;
 mod pool;

@@ -10,13 +10,15 @@ use taskgate_task::{InvalidPayload, Payload};
 
 use crate::dialect::Dialect;
 use crate::jsonrpc::ErrorCode;
-use crate::meta::{IDEMPOTENCY_KEY, KEY_NOT_FOUND, TASKS_EXTENSION};
+use crate::meta::{IDEMPOTENCY_KEY, IMMEDIATE_RESPONSE, KEY_NOT_FOUND, TASKS_EXTENSION};
 use crate::method;
 use crate::raw::{RawObject, read_object};
 use crate::translate::code_of;
 
 /// Longer ids are no ids but mistakes: they are kept and sent with every request.
 const LONGEST_ID: usize = 1024;
+/// The longest text for a model that is passed on, in bytes.
+const LONGEST_IMMEDIATE: usize = 4096;
 
 /// A task as an answer of its server tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,6 +164,13 @@ pub fn created(dialect: Dialect, result: &Payload) -> Option<Result<(String, Hos
     let id = RawObject::parse(task.as_str()).ok().and_then(|task| text(task.get("taskId")?));
     let id = id.filter(|id| !id.is_empty() && id.len() <= LONGEST_ID).ok_or(NoTaskId);
     Some(id.and_then(|id| Ok((id, state(dialect, &task).ok_or(NoTaskId)?))))
+}
+
+/// What a server wants a model to be told as soon as it has made a task of a call (2025-11-25), where it says so.
+pub fn immediate(created: &Payload) -> Option<String> {
+    let created = RawObject::parse(created.as_str()).ok()?;
+    let meta = RawObject::parse(created.get("_meta")?.get()).ok()?;
+    text(meta.get(IMMEDIATE_RESPONSE)?).filter(|text| text.len() <= LONGEST_IMMEDIATE)
 }
 
 /// What a `tasks/get` was answered with; `None` if that is no object.

@@ -323,6 +323,7 @@ impl Bench {
             max_attempts: 5,
             lifetime: LifetimePolicy::default(),
             poll_interval: Duration::from_secs(1),
+            immediate: None,
         }
     }
 

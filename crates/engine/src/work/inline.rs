@@ -28,6 +28,8 @@ pub struct Launch {
     pub lifetime: LifetimePolicy,
     /// How often the requestor should look.
     pub poll_interval: Duration,
+    /// What stands as its status message until the work says something.
+    pub immediate: Option<String>,
 }
 
 /// A call that runs and is not a task yet.
@@ -43,6 +45,8 @@ pub struct InlineCall {
     let_go: LetGo,
     started: Instant,
     waits_for_caller: bool,
+    /// What the work said last of its progress.
+    said: Option<String>,
     /// What it has asked and nobody has answered: the task that it becomes asks it.
     unanswered: Vec<AnswerTo>,
 }
@@ -124,7 +128,7 @@ impl Launch {
             key: None,
             lifetime: Lifetime::grant(&self.lifetime, ttl, now),
             poll_interval: self.poll_interval,
-            status_message: None,
+            status_message: self.immediate.clone(),
             checkpoint: None,
             created_at: now,
         })
@@ -153,6 +157,7 @@ impl Engine {
             let_go,
             started: Instant::now(),
             waits_for_caller: false,
+            said: None,
             unanswered: Vec::new(),
         })
     }
@@ -169,7 +174,12 @@ impl InlineCall {
             let stop_at = idle_at.map_or(run_at, |idle_at| idle_at.min(run_at));
             tokio::select! {
                 biased;
-                Some(event) = self.events.recv() => return event,
+                Some(event) = self.events.recv() => {
+                    if let InlineEvent::Progress { message: Some(message), .. } = &event {
+                        self.said = Some(message.clone());
+                    }
+                    return event;
+                }
                 ending = &mut self.run => {
                     // What the work said in the same moment comes before its end.
                     let Ok(event) = self.events.try_recv() else {
@@ -197,6 +207,11 @@ impl InlineCall {
         }
     }
 
+    /// What a host may tell its model at once, should the call become a task: as its launch has it, or else as the work does.
+    pub fn immediate(&self) -> Option<String> {
+        self.launch.immediate.clone().or_else(|| self.report.said_at_once())
+    }
+
     /// Says whether the call waits for its caller at the moment: that is no silence of the work.
     pub fn waits_for_caller(&mut self, waits: bool) {
         self.report.alive();
@@ -219,8 +234,10 @@ impl InlineCall {
     ///
     /// If the task cannot be kept, the work is stopped.
     pub async fn become_task(self, ttl: Option<Duration>) -> Result<Task, EngineError> {
-        let InlineCall { engine, launch, report, mut events, run, counted, let_go, unanswered, .. } = self;
-        let mut status_message = None;
+        let immediate = self.immediate();
+        let InlineCall { engine, launch, report, mut events, run, counted, let_go, unanswered, said, .. } =
+            self;
+        let mut status_message = said.or(immediate);
         let mut asked = Vec::new();
         if !unanswered.is_empty() {
             asked.push(unanswered);

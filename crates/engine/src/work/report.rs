@@ -22,6 +22,8 @@ struct Shared {
     last_sign: Mutex<Instant>,
     /// The work has said that it waits, and has given no sign since.
     waits: AtomicBool,
+    /// What a host may tell its model as soon as the work has become a task.
+    immediate: Mutex<Option<String>>,
 }
 
 #[derive(Debug)]
@@ -56,7 +58,12 @@ impl Report {
 
     fn new(mode: Mode) -> Self {
         let last_sign = Mutex::new(Instant::now());
-        Report(Arc::new(Shared { mode: Mutex::new(mode), last_sign, waits: AtomicBool::new(false) }))
+        Report(Arc::new(Shared {
+            mode: Mutex::new(mode),
+            last_sign,
+            waits: AtomicBool::new(false),
+            immediate: Mutex::default(),
+        }))
     }
 
     /// From here on everything goes to the task, which is made with what was put down so far.
@@ -191,6 +198,16 @@ impl Report {
                 tell(engine, *id, *fence, message);
             }
         }
+    }
+
+    /// What a host may tell its model at once, should this call become a task after that; its status message until there is a better
+    /// one.
+    pub fn immediate(&self, text: String) {
+        *self.0.immediate.lock() = Some(text);
+    }
+
+    pub(crate) fn said_at_once(&self) -> Option<String> {
+        self.0.immediate.lock().clone()
     }
 
     /// A log message of the work, as it came. A task keeps none.

@@ -15,6 +15,7 @@ use super::state::replaced;
 use super::tasks::refusal;
 use super::{Answer, Caller, Request};
 use crate::gateway::{Gateway, Target};
+use crate::immediate;
 use crate::policy::TaskMode;
 use crate::session::Outlet;
 use crate::upstream;
@@ -68,14 +69,22 @@ impl Gateway {
         if let Some(key) = self.idempotency_key(caller, request, target, &shape).map_err(rpc)? {
             let launch =
                 || self.launch_of(caller, request, target, own, None, true).map_err(|error| Err(rpc(error)));
-            return Box::pin(self.call_once(&inline, caller, target, shape, key, launch)).await;
+            return Box::pin(self.call_once(
+                &inline,
+                caller,
+                immediate_of(target, request),
+                shape,
+                key,
+                launch,
+            ))
+            .await;
         }
         let running = match self.begin(&mut inline, caller, request, target, answers, own).await {
             Ok(running) => running,
             Err(answered) => return answered,
         };
         match shape {
-            Shape::Task(ttl) => self.created(caller, target, running, ttl).await,
+            Shape::Task(ttl) => self.created(caller, running, ttl).await,
             Shape::Words(budget) => match inline.drive(running, Some(budget)).await {
                 Ended::Answered(answer) => answer,
                 Ended::TooLong(running) => {
@@ -90,7 +99,7 @@ impl Gateway {
             },
             Shape::TaskAfter(patience) => match inline.drive(running, Some(patience)).await {
                 Ended::Answered(answer) => answer,
-                Ended::TooLong(running) => self.created(caller, target, running, None).await,
+                Ended::TooLong(running) => self.created(caller, running, None).await,
             },
         }
     }
@@ -98,12 +107,12 @@ impl Gateway {
     async fn created(
         &self,
         caller: &Caller,
-        target: &Target,
         running: InlineCall,
         ttl: Option<std::time::Duration>,
     ) -> Answer {
+        let immediate = running.immediate();
         let task = running.become_task(ttl).await.map_err(refusal)?;
-        self.handle(caller, target, &task)
+        self.handle(caller, &task, immediate.as_deref())
     }
 
     /// Begins the call at the upstream, or goes on with the one whose questions this request answers. `own` makes the
@@ -168,7 +177,7 @@ impl Gateway {
             may_save: tool.is_some() && policy.class == Some(WorkClass::Resumable),
             is_once: policy.class.is_none() && asked.is_some_and(|tool| !tool.repeatable),
         };
-        self.launch(target, caller.owner().clone(), work)
+        self.launch(target, caller.owner().clone(), work, immediate_of(target, request))
     }
 
     /// Passes a request that is no tool call on to an upstream, and its answer back.
@@ -192,6 +201,12 @@ impl Gateway {
             Ended::TooLong(_) => Err(rpc(RpcError::internal("The call ended without an answer"))),
         }
     }
+}
+
+/// What a host may tell its model at once, should the call become a task.
+pub(super) fn immediate_of(target: &Target, request: &Request<'_>) -> Option<String> {
+    let template = target.policy.immediate_response.as_deref()?;
+    Some(immediate::fill(template, request.params.arguments()))
 }
 
 /// Whether a tool that is configured so may be called again.

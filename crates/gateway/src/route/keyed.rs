@@ -58,7 +58,7 @@ impl Gateway {
         &self,
         inline: &Inline<'_>,
         caller: &Caller,
-        target: &Target,
+        immediate: Option<String>,
         shape: Shape,
         Keyed { key, finds }: Keyed,
         launch: impl FnOnce() -> Result<Launch, Answer>,
@@ -92,7 +92,7 @@ impl Gateway {
         };
         match task.outcome.clone().filter(|_| patience.is_some()) {
             Some(outcome) => inline.outcome(outcome),
-            None => self.handle(caller, target, &task),
+            None => self.handle(caller, &task, immediate.as_deref()),
         }
     }
 
@@ -112,8 +112,7 @@ impl Gateway {
     }
 
     /// The answer that hands a task out.
-    pub(super) fn handle(&self, caller: &Caller, target: &Target, task: &Task) -> Answer {
-        let immediate = target.policy.immediate_response.as_deref();
+    pub(super) fn handle(&self, caller: &Caller, task: &Task, immediate: Option<&str>) -> Answer {
         let answer = encode(caller, Reply::Created { task, immediate });
         if let Caller::Session(session) = caller {
             // The caller has a handle: from now on its session hears of the task.

@@ -225,6 +225,9 @@ async fn attempt(
         (Ok((id, first)), Some(heard)) => {
             let session = line.session_name();
             let handle = Handle { id, era: line.lane.version().as_str().to_owned(), session, calls };
+            if let Some(immediate) = wire::immediate(&result) {
+                report.immediate(immediate);
+            }
             match hosted::keep(line, &handle, report).await {
                 Ok(()) => {
                     let line = line.clone();

@@ -50,6 +50,21 @@ fn wish(call: &Value) -> Value {
     }
 }
 
+/// What the upstream wants a model to be told as soon as it has made a task is told as soon as we have.
+#[tokio::test(start_paused = true)]
+async fn what_the_upstream_says_at_once_is_passed_on() {
+    let board = Board::with(Era::Session, Offers::hosting());
+    let spec = UpstreamSpec { upstream_tasks: UpstreamTasks::Always, ..board.spec("far") };
+    let policy = ToolPolicy { inline_for: Duration::from_millis(500), ..quick() };
+    let builder = Gateway::builder().add(spec).policy(policy).store(paused_store()).settings(settings());
+    let mut pipe = Pipe::open(&builder.build().await.expect("gateway")).await;
+    let what = json!([{"immediate": "Far away."}, {"wait": "go"}]);
+    let call = json!({"name": "optional", "arguments": steps(&what)});
+    let created = pipe.ask_modern("tools/call", call).await.result().clone();
+    assert_eq!((&created["resultType"], &created["statusMessage"]), (&json!("task"), &json!("Far away.")));
+    board.open("go");
+}
+
 /// Case 15, and 14 for the lines for people: the result is the tool's own, its way there is told, the tool is called once.
 #[tokio::test(start_paused = true)]
 async fn a_call_follows_the_task_of_its_upstream() {

@@ -398,19 +398,54 @@ async fn every_ttl_has_its_answer() {
     }
 }
 
-/// `io.modelcontextprotocol/model-immediate-response` reaches both generations.
+/// `io.modelcontextprotocol/model-immediate-response` reaches both generations, with the call's arguments in their places, and is
+/// the status message until the work says something.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_immediate_response_is_told() {
     let board = Board::new(Era::Both);
     let policy = taskgate_gateway::ToolPolicy {
-        immediate_response: Some("Started.".to_owned()),
+        immediate_response: Some("Started {{topic}}{{missing}}.".to_owned()),
         ..taskgate_gateway::ToolPolicy::always()
     };
+    let after = taskgate_gateway::ToolPolicy {
+        tasks: taskgate_gateway::TaskMode::Auto,
+        inline_for: std::time::Duration::from_millis(200),
+        ..policy.clone()
+    };
     let builder = policies(Gateway::builder().add(board.spec("upstream"))).tool("do", policy);
-    let server = Server::start(builder.build().await.expect("gateway")).await;
-    let created = Old::open(&server).await.augmented("do", json!([])).await.result().clone();
-    assert_eq!(created["_meta"]["io.modelcontextprotocol/model-immediate-response"], "Started.");
-    let created =
-        Modern::new(&server).ask("tools/call", json!({"name": "do", "arguments": steps(&json!([]))})).await;
-    assert_eq!(created.result()["statusMessage"], "Started.");
+    let server = Server::start(builder.tool("patient", after).build().await.expect("gateway")).await;
+    let (old, modern) = (Old::open(&server).await, Modern::new(&server));
+    let waits = |gate: &str| json!([{"wait": gate}, {"progress": {"progress": 1, "message": "half"}}, {"wait": "end"}]);
+    let arguments = |gate: &str| {
+        let mut arguments = steps(&waits(gate));
+        arguments["topic"] = json!("tides\n\u{1b}");
+        arguments
+    };
+    let call = json!({"name": "do", "arguments": arguments("a"), "task": {}});
+    let created = old.ask("tools/call", call).await.result().clone();
+    let said = "Started tides.";
+    assert_eq!(created["_meta"]["io.modelcontextprotocol/model-immediate-response"], said);
+    assert_eq!(created["task"]["statusMessage"], said);
+    for tool in ["do", "patient"] {
+        let call = json!({"name": tool, "arguments": arguments(tool)});
+        let created = modern.ask("tools/call", call).await.result().clone();
+        assert_eq!(created["statusMessage"], said, "{tool}");
+        let id = created["taskId"].as_str().expect("an id").to_owned();
+        assert_eq!(modern.get(&id).await["statusMessage"], said, "{tool}");
+        board.open(tool);
+        crate::harness::soon("the work's own words", async {
+            while modern.get(&id).await["statusMessage"] != "half" {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+    }
+    // What the work has said before it became a task goes before it.
+    board.open("b");
+    let created = modern
+        .ask("tools/call", json!({"name": "patient", "arguments": arguments("b")}))
+        .await
+        .result()
+        .clone();
+    assert_eq!(created["statusMessage"], "half");
 }

@@ -66,7 +66,10 @@ pub(super) fn check(raw: &RawPolicy, inherited: &ToolPolicy, around: &Surroundin
     let length =
         format!("a text of at most {LONGEST_RESPONSE} bytes; an empty one takes back an inherited one");
     let response = around.parsed(&raw.immediate_response, "immediate_response", &length, |text| {
-        if text.len() > LONGEST_RESPONSE { Err("is too long".to_owned()) } else { Ok(text.to_owned()) }
+        if text.len() > LONGEST_RESPONSE {
+            return Err("is too long".to_owned());
+        }
+        crate::immediate::check(text).map(|()| text.to_owned())
     });
     if let Some(response) = response {
         policy.immediate_response = Some(response).filter(|response| !response.trim().is_empty());

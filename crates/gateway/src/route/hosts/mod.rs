@@ -54,9 +54,9 @@ impl Gateway {
         heard: Option<String>,
     ) -> Answer {
         let names = self.upstreams(caller.owner()).await.companions();
+        let message = heard.or_else(|| running.immediate());
         let task = running.become_task(None).await.map_err(refusal)?;
-        let message = heard.as_deref().or(target.policy.immediate_response.as_deref());
-        let text = words::begun(&task, tool, &names, budget, message);
+        let text = words::begun(&task, tool, &names, budget, message.as_deref());
         // Clients refuse a result that is not as the tool's schema says, unless it is an error.
         let is_error = target.tool.as_ref().is_some_and(|tool| tool.has_output_schema);
         say(caller, &text, is_error)

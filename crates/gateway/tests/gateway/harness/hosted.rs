@@ -103,6 +103,7 @@ pub fn create(board: &Board, params: &Value) -> Value {
     let id = board.host(Hosted { status: "working".to_owned(), poll: 60, ..Hosted::default() });
     let steps = steps(params).cloned().unwrap_or_default();
     let shape = board.hosted(&id).expect("there").shape(&id, modern);
+    let immediate = steps.first().and_then(|step| step.get("immediate")).cloned();
     board.bump("calls");
     tokio::spawn(run(board.clone(), id, steps, modern));
     if modern {
@@ -110,7 +111,12 @@ pub fn create(board: &Board, params: &Value) -> Value {
         handle["resultType"] = json!("task");
         return handle;
     }
-    json!({"task": shape})
+    match immediate {
+        Some(text) => {
+            json!({"task": shape, "_meta": {"io.modelcontextprotocol/model-immediate-response": text}})
+        }
+        None => json!({"task": shape}),
+    }
 }
 
 async fn run(board: Board, id: String, steps: Vec<Value>, modern: bool) {
@@ -121,6 +127,7 @@ async fn run(board: Board, id: String, steps: Vec<Value>, modern: bool) {
             board.change_hosted(&id, |task| (task.status, task.end) = (status.to_owned(), end));
         };
         match name.as_str() {
+            "immediate" => {}
             "count" => board.bump(what.as_str().expect("a name")),
             "wait" => board.pass(what.as_str().expect("a gate")).await,
             "say" => board.change_hosted(&id, |task| task.message = what.as_str().map(ToOwned::to_owned)),
