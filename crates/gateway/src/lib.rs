@@ -40,8 +40,8 @@ pub use config::*;
 pub use gateway::Gateway;
 pub use hosts::HostSettings;
 pub use policy::{
-    CheckOutput, ConnectionSettings, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode,
-    TlsFiles, ToolPolicy, UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks,
+    Bind, CheckOutput, ConnectionSettings, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings,
+    TaskMode, TlsFiles, ToolPolicy, UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks,
 };
 pub use reload::Reloaded;
 pub use server::http::TlsError;

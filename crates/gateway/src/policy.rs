@@ -240,6 +240,8 @@ pub struct Settings {
     pub allowed_origins: Vec<String>,
     /// All callers are one known user, `local`. For loopback servers only.
     pub single_user: bool,
+    /// What tasks of a session of 2025-11-25 or earlier belong to, if its client is not known.
+    pub bind: Bind,
     /// Whether the upstreams may be replaced while this serves ([`Gateway::reload`](crate::Gateway::reload)): clients are told
     /// that lists may change.
     pub reloads: bool,
@@ -280,6 +282,7 @@ impl Default for Settings {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             single_user: false,
+            bind: Bind::default(),
             reloads: false,
             max_message: 16 * 1024 * 1024,
             keep_alive: Duration::from_secs(10),
@@ -296,6 +299,17 @@ impl Default for Settings {
             node: NodeSettings::default(),
         }
     }
+}
+
+/// To whom tasks of callers belong that are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Bind {
+    /// To whoever has their ids: no two such callers can be told apart.
+    #[default]
+    Owner,
+    /// To the session they are made in. Nobody else sees them, and when it has ended nobody does. What is made outside of sessions
+    /// (2026-07-28) belongs to whoever has its id.
+    Session,
 }
 
 /// What connections of clients may cost.

@@ -10,7 +10,9 @@ use toml::Value;
 
 use super::checked::{Config, UpstreamConfig, UpstreamServer, UrlServer};
 use super::duration::{format_duration, format_size};
-use crate::policy::{CheckOutput, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamSessions, UpstreamTasks};
+use crate::policy::{
+    Bind, CheckOutput, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamSessions, UpstreamTasks,
+};
 use crate::upstream::{CommandTool, Group, JobTool, Output, Stdin, ToolSchema};
 
 /// What is shown instead of the value of a variable, which may be a secret.
@@ -41,6 +43,11 @@ impl Config {
             set(out, "public_url", text(public_url))?;
         }
         set(out, "single_user", settings.single_user)?;
+        let bind = match settings.bind {
+            Bind::Owner => "owner",
+            Bind::Session => "session",
+        };
+        set(out, "bind", text(bind))?;
         set(out, "allowed_hosts", list(&settings.allowed_hosts))?;
         set(out, "allowed_origins", list(&settings.allowed_origins))?;
         set(out, "max_message", text(format_size(settings.max_message)))?;

@@ -1,11 +1,13 @@
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::method;
 
 use crate::gateway::Gateway;
-use crate::policy::Settings;
+use crate::policy::{Bind, Settings};
 use crate::random::random;
 use crate::route::is_at_least;
 use crate::session::Session;
@@ -35,6 +37,10 @@ impl Sessions {
         if sessions.len() >= settings.max_sessions {
             return Err(OpenError::Full(settings.max_sessions));
         }
+        let owner = match settings.bind {
+            Bind::Session if owner.is_anonymous() => owner_of(&id),
+            Bind::Session | Bind::Owner => owner,
+        };
         let (streams, most) = (settings.streams.clone(), settings.session_requests);
         let session = Session::over_http(id.clone(), u32::from_be_bytes(tag), owner, streams, most);
         sessions.insert(id, session.clone());
@@ -84,6 +90,13 @@ impl Sessions {
             session.end();
         }
     }
+}
+
+/// Who a session is to its tasks. The id itself is a secret, and owners stand in lists of operators.
+fn owner_of(session: &str) -> Owner {
+    let digest = Sha256::digest(session.as_bytes());
+    let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    Owner::named(&format!("session {name}"))
 }
 
 impl Gateway {

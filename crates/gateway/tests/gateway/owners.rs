@@ -2,7 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Board, Era, Modern, Old, Pipe, eventually, serve, serve_local};
+use taskgate_gateway::admin::{AdminReply, AdminRequest, Desk};
+use taskgate_gateway::{Bind, Settings};
+
+use crate::harness::{
+    Board, Era, Modern, Old, Pipe, Server, builder, eventually, serve, serve_local, settings,
+};
 
 /// Case 10: without authorization there is no list, neither declared nor served.
 #[tokio::test(flavor = "multi_thread")]
@@ -119,4 +124,66 @@ async fn a_task_outlives_its_session_and_reads_through_any_dialect() {
     let modern = Modern::new(&server);
     assert_eq!(modern.until(&id, "completed").await["result"]["content"][0]["text"], "done");
     assert_eq!(second.ask("tasks/result", json!({"taskId": id})).await.text(), "done");
+}
+
+/// `bind = "session"`: what a session has made is its own. Others do not see it even with its id, in any generation; it can be listed; and
+/// nothing of the session's name stands in the store.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_may_own_its_tasks() {
+    let board = Board::new(Era::Both);
+    let bound = Settings { bind: Bind::Session, ..settings() };
+    let server = Server::start(builder(&board).settings(bound).build().await.expect("gateway")).await;
+    let (mine, other) = (Old::open(&server).await, Old::open(&server).await);
+    let modern = Modern::new(&server);
+    let id = mine.augmented("always", json!([{"wait": "go"}])).await.task();
+    assert_eq!(mine.get(&id).await["status"], "working");
+    let foreign = json!({"taskId": id});
+    let unknown = json!({"taskId": format!("{}{}", &id[..16], "0".repeat(32))});
+    for verb in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let answers = [other.ask(verb, foreign.clone()).await, other.ask(verb, unknown.clone()).await];
+        assert_eq!(answers[0].error(), answers[1].error(), "{verb}");
+        assert_eq!(answers[0].code(), -32602, "{verb}");
+    }
+    for verb in ["tasks/get", "tasks/cancel"] {
+        assert_eq!(modern.ask(verb, foreign.clone()).await.code(), -32602, "{verb}");
+    }
+    let listed = async |session: &Old| {
+        let page = session.ask("tasks/list", json!({})).await.result()["tasks"].clone();
+        page.as_array().expect("tasks").len()
+    };
+    assert!(mine.initialized["capabilities"]["tasks"]["list"].is_object());
+    assert_eq!((listed(&mine).await, listed(&other).await), (1, 0));
+    // What is made outside of sessions is reached by its id, as ever, and by no session.
+    let outside = modern.task("always", json!([])).await;
+    modern.until(&outside, "completed").await;
+    assert_eq!(Modern::new(&server).get(&outside).await["status"], "completed");
+    assert_eq!(mine.ask("tasks/get", json!({"taskId": outside})).await.code(), -32602);
+    let shown =
+        Desk::new(server.gateway.engine().clone()).answer(AdminRequest::Show { task: id.clone() }).await;
+    let AdminReply::Task { task, .. } = shown else { panic!("{shown:?}") };
+    assert!(task.owner.starts_with("session ") && !task.owner.contains(&mine.session), "{}", task.owner);
+    // The work goes on when its session has ended, but nobody sees it any more.
+    assert_eq!(mine.end().await, 204);
+    assert_eq!(Old::open(&server).await.ask("tasks/get", foreign.clone()).await.code(), -32602);
+    board.open("go");
+}
+
+/// Where callers are known, a new session sees what an old one has made, in every generation.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_session_of_the_same_owner_sees_its_tasks() {
+    let board = Board::new(Era::Both);
+    let server = serve_local(&board).await;
+    let first = Old::open(&server).await;
+    let id = first.augmented("always", json!([{"wait": "go"}])).await.task();
+    assert_eq!(first.end().await, 204);
+    let (second, modern) = (Old::open(&server).await, Modern::new(&server));
+    let mut pipe = Pipe::open(&server.gateway).await;
+    assert_eq!(second.get(&id).await["status"], "working");
+    assert_eq!(modern.get(&id).await["status"], "working");
+    let related = json!({"modelcontextprotocol.io/related-task": {"taskId": id}});
+    let params = json!({"taskId": id, "_meta": related});
+    assert_eq!(second.ask("tasks/get", params.clone()).await.result()["taskId"], json!(id));
+    assert_eq!(pipe.ask("tasks/get", params).await.result()["taskId"], json!(id));
+    board.open("go");
+    modern.until(&id, "completed").await;
 }

@@ -9,7 +9,7 @@ use super::{DEFAULT_LISTEN, Surroundings, span_of};
 use crate::config::fields::Entry;
 use crate::config::limits::{self, DurationRange, SizeRange};
 use crate::config::raw::RawConfig;
-use crate::policy::{Settings, StreamSettings};
+use crate::policy::{Bind, Settings, StreamSettings};
 
 /// The longest server name, in bytes.
 const LONGEST_NAME: usize = 128;
@@ -49,6 +49,15 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
         let span = span_of(&raw.single_user).or(span_of(&raw.listen)).unwrap_or_default();
         around.problems.add_with_help(span, why, r#"allowed: a `listen` such as "127.0.0.1:8000""#);
     }
+    let bind = around.parsed(&raw.bind, "bind", r#""owner", "session""#, |word| match word {
+        "owner" => Ok(Bind::Owner),
+        "session" => Ok(Bind::Session),
+        _ => Err("is none of these words".to_owned()),
+    });
+    if single_user && bind == Some(Bind::Session) {
+        let what = "`bind` is for callers that are not known, and with `single_user` every caller is";
+        around.problems.add_with_help(span_of(&raw.bind).unwrap_or_default(), what, "leave one of them out");
+    }
     let name = format!("1 to {LONGEST_NAME} bytes of plain text");
     let size = |entry: &Entry<String>, key, range: SizeRange| {
         around.parsed(entry, key, &range.allowed(), |text| range.parse(text))
@@ -73,6 +82,7 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
         allowed_hosts: list(&raw.allowed_hosts, "allowed_hosts", hosts, parse_host),
         allowed_origins: list(&raw.allowed_origins, "allowed_origins", origins, parse_origin),
         single_user,
+        bind: bind.unwrap_or_default(),
         max_message: max_message.unwrap_or(default.max_message),
         keep_alive: duration(&raw.keep_alive, "keep_alive", limits::KEEP_ALIVE).unwrap_or(default.keep_alive),
         session_idle: duration(&raw.session_idle, "session_idle", limits::SESSION_IDLE)
