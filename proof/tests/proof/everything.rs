@@ -99,7 +99,7 @@ impl Wrapped {
 }
 
 /// The command line of the server.
-fn server() -> [std::ffi::OsString; 3] {
+pub fn server() -> [std::ffi::OsString; 3] {
     let script = peers::npm("@modelcontextprotocol/server-everything/dist/index.js");
     [peers::node().into(), script.into(), "stdio".into()]
 }

@@ -17,6 +17,7 @@ mod load;
 mod nodes;
 mod official;
 mod official_client;
+mod old_clients;
 mod orphans;
 mod pages;
 mod place;
