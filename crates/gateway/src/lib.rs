@@ -39,7 +39,7 @@ pub use config::*;
 pub use gateway::Gateway;
 pub use hosts::HostSettings;
 pub use policy::{
-    CheckOutput, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, ToolPolicy,
+    CheckOutput, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, TaskQuestions, ToolPolicy,
     UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks,
 };
 pub use reload::Reloaded;

@@ -204,7 +204,10 @@ impl Session {
         pending.retain(|_, reply| !reply.is_closed());
         pending.insert(number, reply);
         drop(pending);
-        outlet.send(Message::Request { id: Id::number(number), method: method.to_owned(), params });
+        if !outlet.send(Message::Request { id: Id::number(number), method: method.to_owned(), params }) {
+            // Nobody will ever read it, so nothing will come back.
+            self.pending.lock().remove(&number);
+        }
         (number, answer)
     }
 
