@@ -162,12 +162,16 @@ impl Session {
         *self.last_used.lock() = Instant::now();
     }
 
-    /// Whether nothing has used it for this long, and nothing is using it.
+    /// Whether nothing has used it for this long, and nothing is using it: nor does any task that was made in it and has not
+    /// ended, as a courier follows each of these.
     pub fn is_idle(&self, limit: Duration) -> bool {
-        !self.streams.any_connected()
-            && self.running.lock().by_id.is_empty()
-            && self.couriers.lock().is_empty()
-            && self.last_used.lock().elapsed() >= limit
+        self.couriers.lock().is_empty() && self.unused_for().is_some_and(|unused| unused >= limit)
+    }
+
+    /// How long its client has not been heard of; `None` while it is connected or waits for an answer.
+    pub fn unused_for(&self) -> Option<Duration> {
+        let in_use = self.streams.any_connected() || !self.running.lock().by_id.is_empty();
+        (!in_use).then(|| self.last_used.lock().elapsed())
     }
 
     /// Its streams over HTTP.
