@@ -9,7 +9,9 @@ use taskgate_client::{
     TaskStatus, TaskUse, Version,
 };
 
-use crate::harness::{Board, Era, Server, form, logs, serve_local, soon, steps};
+use taskgate_gateway::{Settings, TaskQuestions};
+
+use crate::harness::{Board, Era, Server, form, logs, serve_local, serve_with, settings, soon, steps};
 
 const VERSIONS: [Version; 3] = [Version::V2025_06_18, Version::V2025_11_25, Version::V2026_07_28];
 const WITH_TASKS: [Version; 2] = [Version::V2025_11_25, Version::V2026_07_28];
@@ -119,6 +121,29 @@ async fn questions_are_answered() {
             }
         }
     }
+}
+
+/// Case 9: questions that come before the answer to a poll are asked once, and the call goes on to its result.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_of_a_poll_are_answered() {
+    let mut polled = Settings { single_user: true, ..settings() };
+    polled.streams.task_questions = TaskQuestions::Get;
+    let board = Board::new(Era::Session);
+    let server = serve_with(&board, polled).await;
+    let client = connect(&server, Version::V2025_11_25).await;
+    let what = json!([{"count": "run"}, {"ask": [form("A?"), form("B?")]}, {"ask": [form("C?")]}, {"answers": true}]);
+    let mut pending = call(&client, "always", &what);
+    let mut asked = 0;
+    while let Some(event) = soon("an event", pending.next()).await {
+        if let Event::Asked(input) = event {
+            asked += 1;
+            input.answer(json!({"name": "x"}));
+        }
+    }
+    assert!(done(pending).await.text().contains("\"x\""));
+    assert_eq!((asked, board.count("run")), (3, 1));
+    client.close().await;
+    logs::clean();
 }
 
 /// Cases 17 and 18: a call is cancelled in the way of its version, before it is a task and after; the work stops.
