@@ -56,6 +56,26 @@ impl Session {
         self.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
     }
 
+    /// Posts a message as a client that reads streams, and returns all that comes back, the answer last, and whether that
+    /// was a stream. It must end soon.
+    pub fn stream(&mut self, message: &Value) -> (bool, Vec<Value>) {
+        let headers = [
+            ("Accept", "text/event-stream"),
+            ("Mcp-Session-Id", self.id.as_str()),
+            ("MCP-Protocol-Version", "2025-11-25"),
+        ];
+        let response = self
+            .http
+            .post(&headers, &message.to_string())
+            .unwrap_or_else(|error| panic!("no answer: {error}"));
+        let parse = |text: &str| serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        if response.header("content-type") != Some("text/event-stream") {
+            return (false, vec![parse(&response.body)]);
+        }
+        let data = response.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        (true, data.filter(|data| !data.is_empty()).map(parse).collect())
+    }
+
     /// Sends a request and returns the result or the error.
     pub fn call(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
         answer(&self.ask(method, params).body)

@@ -41,7 +41,8 @@ pub use gateway::Gateway;
 pub use hosts::HostSettings;
 pub use policy::{
     Bind, CheckOutput, ConnectionSettings, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings,
-    TaskMode, TlsFiles, ToolPolicy, UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks,
+    TaskMode, TaskQuestions, TlsFiles, ToolPolicy, UpstreamKind, UpstreamSessions, UpstreamSpec,
+    UpstreamTasks,
 };
 pub use reload::Reloaded;
 pub use server::http::TlsError;

@@ -51,6 +51,24 @@ impl Outlet {
         }
     }
 
+    /// Whether it is a stream of its own, with a beginning and an end.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.0, Way::Stream(_))
+    }
+
+    /// Resolves when what was put on it can no longer be relied on: at once when its connection is gone before it was read
+    /// to its end (`false`), and some time after that (`true`).
+    pub async fn forgotten(&self) -> bool {
+        match &self.0 {
+            Way::Nowhere => false,
+            Way::Queue(sender) => {
+                sender.closed().await;
+                false
+            }
+            Way::Stream(stream) => stream.forgotten().await,
+        }
+    }
+
     /// Whether nobody is at the other end, nor expected back soon.
     pub fn is_closed(&self) -> bool {
         match &self.0 {

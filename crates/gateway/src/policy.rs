@@ -360,6 +360,21 @@ pub struct StreamSettings {
     pub close_after: Option<Duration>,
     /// How long clients are told to wait before they come back.
     pub retry: Duration,
+    /// Which requests of a client carry the questions of a task of 2025-11-25.
+    pub task_questions: TaskQuestions,
+}
+
+/// Which requests carry a task's questions to a client of 2025-11-25 over HTTP. Whatever is chosen, the general stream
+/// carries those that no request has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TaskQuestions {
+    /// A `tasks/result`, whose stream stays open until the task ends. A poll is answered with plain JSON: the protocol
+    /// advises against making a stream of it, as its client wants to be done soon.
+    #[default]
+    Result,
+    /// A `tasks/get`, too: what is due stands before its answer on a stream that ends with it. For clients and proxies that
+    /// cannot keep a stream open.
+    Get,
 }
 
 impl Default for StreamSettings {
@@ -371,6 +386,7 @@ impl Default for StreamSettings {
             replay_for: Duration::from_secs(300),
             close_after: None,
             retry: Duration::from_secs(1),
+            task_questions: TaskQuestions::default(),
         }
     }
 }

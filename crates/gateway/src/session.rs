@@ -162,12 +162,16 @@ impl Session {
         *self.last_used.lock() = Instant::now();
     }
 
-    /// Whether nothing has used it for this long, and nothing is using it.
+    /// Whether nothing has used it for this long, and nothing is using it: nor does any task that was made in it and has not
+    /// ended, as a courier follows each of these.
     pub fn is_idle(&self, limit: Duration) -> bool {
-        !self.streams.any_connected()
-            && self.running.lock().by_id.is_empty()
-            && self.couriers.lock().is_empty()
-            && self.last_used.lock().elapsed() >= limit
+        self.couriers.lock().is_empty() && self.unused_for().is_some_and(|unused| unused >= limit)
+    }
+
+    /// How long its client has not been heard of; `None` while it is connected or waits for an answer.
+    pub fn unused_for(&self) -> Option<Duration> {
+        let in_use = self.streams.any_connected() || !self.running.lock().by_id.is_empty();
+        (!in_use).then(|| self.last_used.lock().elapsed())
     }
 
     /// Its streams over HTTP.
@@ -204,7 +208,10 @@ impl Session {
         pending.retain(|_, reply| !reply.is_closed());
         pending.insert(number, reply);
         drop(pending);
-        outlet.send(Message::Request { id: Id::number(number), method: method.to_owned(), params });
+        if !outlet.send(Message::Request { id: Id::number(number), method: method.to_owned(), params }) {
+            // Nobody will ever read it, so nothing will come back.
+            self.pending.lock().remove(&number);
+        }
         (number, answer)
     }
 

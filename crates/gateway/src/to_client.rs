@@ -59,6 +59,27 @@ impl ToClient {
     /// Sends a request.
     pub fn send(session: &Arc<Session>, outlet: &Outlet, method: String, params: Option<Payload>) -> Self {
         let hosted = client_task::as_task(session, &method, params.as_ref());
+        ToClient::send_as(session, outlet, method, params, hosted)
+    }
+
+    /// Sends a request on a stream that is about to end. The client is not asked to make a task of it: there would be no stream
+    /// to follow that on.
+    pub fn send_briefly(
+        session: &Arc<Session>,
+        outlet: &Outlet,
+        method: String,
+        params: Option<Payload>,
+    ) -> Self {
+        ToClient::send_as(session, outlet, method, params, None)
+    }
+
+    fn send_as(
+        session: &Arc<Session>,
+        outlet: &Outlet,
+        method: String,
+        params: Option<Payload>,
+        hosted: Option<Payload>,
+    ) -> Self {
         let may_host = hosted.is_some();
         let params = hosted.or(params);
         let (number, answer) = session.request(outlet, &method, params.clone());
@@ -76,6 +97,12 @@ impl ToClient {
     pub async fn answer_while_connected(&mut self) -> Option<Result<Payload, Payload>> {
         let outlet = self.outlet.clone();
         self.answer_until(outlet.closed()).await
+    }
+
+    /// The client's result or error, whatever becomes of the stream; `None` when the session has ended, or the client answers
+    /// with what is malformed and can no longer be told.
+    pub async fn answer_at_any_time(&mut self) -> Option<Result<Payload, Payload>> {
+        self.answer_until(std::future::pending()).await
     }
 
     /// The answer, unless its stream is lost before it, or before the task that the client makes of the question.
@@ -100,7 +127,7 @@ impl ToClient {
         self.task.as_mut()?.answer().await
     }
 
-    /// Tells the client that its answer is no longer wanted.
+    /// Tells the client that its answer is no longer wanted, on the general stream if the question's own has ended.
     pub fn take_back(self) {
         if let Some(task) = self.task {
             return task.cancel();
@@ -108,7 +135,12 @@ impl ToClient {
         let params =
             serde_json::json!({ "requestId": self.number, "reason": "The question is no longer open" });
         let params = Payload::from_value(&params).ok();
-        self.outlet.send(Message::Notification { method: method::CANCELLED.to_owned(), params });
+        let told = self
+            .outlet
+            .send(Message::Notification { method: method::CANCELLED.to_owned(), params: params.clone() });
+        if !told && self.session.general().is_some() {
+            self.session.notify(method::CANCELLED, params);
+        }
     }
 
     /// What the client answers in the end. Whoever asked must not be handed a result that is no object, or an error that is

@@ -10,6 +10,7 @@ mod d2026_07_28;
 mod earlier;
 mod hosts;
 mod mask;
+mod polled;
 mod translated;
 
 use std::fs;
@@ -71,13 +72,7 @@ impl Transcript {
     }
 
     fn note(&mut self, direction: &str, message: &Value) {
-        let mut masked = self.mask.apply(message);
-        // Requests of the server that are made at the same time are numbered in any order.
-        let asks = direction == "receive" && message.get("method").is_some() && message.get("id").is_some();
-        if asks || (direction == "send" && message.get("method").is_none()) {
-            masked["id"] = json!("<question>");
-        }
-        self.lines.push(json!({ direction: masked }).to_string());
+        self.lines.push(line(direction, message, &mut self.mask));
     }
 
     /// Writes a line that need not be a message, and takes the answer.
@@ -165,19 +160,7 @@ impl Transcript {
         let Transcript { file, pipe, lines, ignored, .. } = self;
         let rest: Vec<Value> = pipe.close().into_iter().filter(|message| !ignored(message)).collect();
         assert!(rest.is_empty(), "{file}: messages that the transcript does not expect: {rest:#?}");
-        let path = programs::repository().join("proof/golden").join(&file);
-        let now = lines.join("\n") + "\n";
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            fs::create_dir_all(path.parent().expect("a folder")).expect("golden can be written");
-            fs::write(&path, now).expect("golden can be written");
-            return;
-        }
-        let golden = fs::read_to_string(&path)
-            .unwrap_or_else(|error| panic!("{}: {error}; UPDATE_GOLDEN=1 writes it", path.display()));
-        for (number, (golden, now)) in golden.lines().zip(now.lines()).enumerate() {
-            assert!(golden == now, "{file}:{}\n golden: {golden}\n    now: {now}", number + 1);
-        }
-        assert_eq!(golden.lines().count(), now.lines().count(), "{file} has another length");
+        compare(&file, &lines);
     }
 
     /// Records what `tools/list` says of tasks: each of the task tools, and what its `execution` is.
@@ -198,6 +181,35 @@ impl Transcript {
         self.ask("initialize", session::initialize(version)).expect("initialize is accepted");
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     }
+}
+
+/// A message as it stands in a transcript.
+fn line(direction: &str, message: &Value, mask: &mut Mask) -> String {
+    let mut masked = mask.apply(message);
+    // Requests of the server that are made at the same time are numbered in any order.
+    let asks = direction == "receive" && message.get("method").is_some() && message.get("id").is_some();
+    if asks || (direction == "send" && message.get("method").is_none()) {
+        masked["id"] = json!("<question>");
+    }
+    json!({ direction: masked }).to_string()
+}
+
+/// Compares a record with its file.
+#[track_caller]
+fn compare(file: &str, lines: &[String]) {
+    let path = programs::repository().join("proof/golden").join(file);
+    let now = lines.join("\n") + "\n";
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::create_dir_all(path.parent().expect("a folder")).expect("golden can be written");
+        fs::write(&path, now).expect("golden can be written");
+        return;
+    }
+    let golden = fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; UPDATE_GOLDEN=1 writes it", path.display()));
+    for (number, (golden, now)) in golden.lines().zip(now.lines()).enumerate() {
+        assert!(golden == now, "{file}:{}\n golden: {golden}\n    now: {now}", number + 1);
+    }
+    assert_eq!(golden.lines().count(), now.lines().count(), "{file} has another length");
 }
 
 /// An answer to the question that stands in this request of the server.

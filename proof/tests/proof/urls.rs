@@ -302,7 +302,7 @@ pub fn checkpointed(scene: &Scene, tasks: i64) {
 }
 
 /// The clients that nobody here wrote, in front of a taskgate in front of a taskgate in front of the fixtures, in both
-/// ways the two can speak.
+/// ways the two can speak and both in which a 2025-11-25 client can be asked.
 #[test]
 fn every_real_client_is_content_through_two_gateways() {
     every_real_client_behind(&plain(), "through two gateways");
@@ -315,7 +315,7 @@ fn every_real_client_is_content_with_rmcp_at_a_url() {
 }
 
 fn every_real_client_behind(far: &Fixtures, how: &str) {
-    for speak in ["auto", "session"] {
+    for (speak, questions) in [("auto", "get"), ("session", "result")] {
         let scene = Scene::new();
         let mut rest =
             format!("speak = {speak:?}\n[upstream.defaults]\ntasks = \"never\"\npoll_interval = \"500ms\"\n");
@@ -330,9 +330,11 @@ fn every_real_client_behind(far: &Fixtures, how: &str) {
             rest.push_str(&format!("[upstream.tools.{tool}]\n{policy}\n"));
         }
         // As the fixtures themselves are served.
-        let top = "single_user = true\nstream_close_after = \"1s\"\nstream_retry = \"200ms\"\n";
-        let (_gateway, address) = scene.gateway_with(top, far.address, &rest);
-        every_real_client(&url(address), &format!("{how}, {speak}"));
+        let top = format!(
+            "single_user = true\nstream_close_after = \"1s\"\nstream_retry = \"200ms\"\nstream_task_questions = {questions:?}\n"
+        );
+        let (_gateway, address) = scene.gateway_with(&top, far.address, &rest);
+        every_real_client(&url(address), &format!("{how}, {speak}, questions with {questions}"));
     }
 }
 

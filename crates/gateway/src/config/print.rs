@@ -11,7 +11,8 @@ use toml::Value;
 use super::checked::{Config, UpstreamConfig, UpstreamServer, UrlServer};
 use super::duration::{format_duration, format_size};
 use crate::policy::{
-    Bind, CheckOutput, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamSessions, UpstreamTasks,
+    Bind, CheckOutput, Speak, StorePlace, TaskMode, TaskQuestions, ToolPolicy, UpstreamSessions,
+    UpstreamTasks,
 };
 use crate::upstream::{CommandTool, Group, JobTool, Output, Stdin, ToolSchema};
 
@@ -66,6 +67,11 @@ impl Config {
         let close_after = streams.close_after.map_or_else(|| "off".to_owned(), format_duration);
         set(out, "stream_close_after", text(close_after))?;
         set(out, "stream_retry", text(format_duration(streams.retry)))?;
+        let questions = match streams.task_questions {
+            TaskQuestions::Result => "result",
+            TaskQuestions::Get => "get",
+        };
+        set(out, "stream_task_questions", text(questions))?;
         set(out, "drain_grace", text(format_duration(settings.drain_grace)))?;
         set(out, "node_name", text(&settings.node.name))?;
         set(out, "lease", text(format_duration(settings.node.lease)))?;

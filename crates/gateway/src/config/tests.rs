@@ -162,6 +162,7 @@ fn a_printed_configuration_means_the_same() {
         replay_for = "1m"
         stream_close_after = "30s"
         stream_retry = "500ms"
+        stream_task_questions = "get"
         [connections]
         max = 9
         head_timeout = "2s"
@@ -356,6 +357,9 @@ fn every_edge_of_a_range_is_allowed_and_nothing_beyond() {
         ("stream_close_after = \"off\"", false),
         ("stream_close_after = \"99ms\"", true),
         ("stream_retry = \"0s\"", false),
+        ("stream_task_questions = \"result\"", false),
+        ("stream_task_questions = \"get\"", false),
+        ("stream_task_questions = \"list\"", true),
         ("defaults.inline_for = \"0s\"", false),
         ("defaults.inline_for = \"1h\"", false),
         ("defaults.inline_for = \"1h1ms\"", true),

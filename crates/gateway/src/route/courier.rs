@@ -3,7 +3,7 @@
 //! Each question goes out once at a time: on a waiting `tasks/result` if there is one, else on the general stream (GET or
 //! stdout). Some clients never call `tasks/result` while a task wants input, others do so as soon as they see the
 //! status; so the general stream is used only after the client has seen `input_required` and had a moment to
-//! call. A stream that breaks before the answer makes the question due again.
+//! call. A stream that breaks before the answer makes the question due again. A `tasks/get` may carry questions, too: `polled.rs`.
 //!
 //! A host that knows no tasks (`route/hosts/`) is asked while one of its calls about the task is open, and hears no news: it
 //! would not know what they are about.
@@ -84,7 +84,7 @@ impl Gateway {
                 let due = session.told_at(&id).map_or(waits_since + task.poll_interval * 2, |at| at + MOMENT);
                 match stream_for(session, &id, due) {
                     Some(outlet) => {
-                        let (asked, taken) = self.ask_open(session, &task, &outlet).await;
+                        let (asked, taken) = self.ask_open(session, &task, &outlet, ToClient::send).await;
                         elsewhere = taken.iter().any(|key| !mine.contains_key(key));
                         for (asking, mut asked) in asked {
                             let (open, over) = oneshot::channel();
@@ -116,10 +116,7 @@ impl Gateway {
                 Some((asking, answer)) = out.next() => {
                     let asking: Asking = asking;
                     mine.remove(&asking.key);
-                    // A broken stream and the end of the session give no answer and make the question due again.
-                    if let Some(answer) = answer {
-                        self.take_answer(session, &asking, answer.unwrap_or_else(|_| declined(&asking.method))).await;
-                    }
+                    self.answered(session, &asking, answer).await;
                 }
             }
         }
@@ -127,11 +124,12 @@ impl Gateway {
 
     /// Puts the open questions that are not out on any stream on this one. Returns these, and the keys of those that are
     /// out already.
-    async fn ask_open(
+    pub(super) async fn ask_open(
         &self,
         session: &Arc<Session>,
         task: &Task,
         outlet: &Outlet,
+        send: fn(&Arc<Session>, &Outlet, String, Option<Payload>) -> ToClient,
     ) -> (Vec<(Asking, ToClient)>, Vec<String>) {
         let (mut asked, mut taken) = (Vec::new(), Vec::new());
         let capabilities = session.negotiated().map(|n| n.capabilities).unwrap_or_default();
@@ -145,7 +143,7 @@ impl Gateway {
                 continue;
             }
             let asking = Asking {
-                gateway: self.clone(),
+                claim: Some(self.clone()),
                 id: task.id,
                 key: question.key.clone(),
                 method: question.method.clone(),
@@ -163,14 +161,22 @@ impl Gateway {
                 // Asked again on another stream, it is the same question.
                 let id = || format!("{}-{}", task.id, question.key);
                 let Ok(params) = for_session(&question.method, Some(params), id) else { continue };
-                asked.push((asking, ToClient::send(session, outlet, question.method.clone(), params)));
+                asked.push((asking, send(session, outlet, question.method.clone(), params)));
             }
         }
         (asked, taken)
     }
 
-    async fn take_answer(&self, session: &Session, asking: &Asking, answer: Payload) {
-        let answers = vec![(asking.key.clone(), answer)];
+    /// Takes what came back for a question. A broken stream and the end of the session give no answer and make the
+    /// question due again.
+    pub(super) async fn answered(
+        &self,
+        session: &Session,
+        asking: &Asking,
+        answer: Option<Result<Payload, Payload>>,
+    ) {
+        let Some(answer) = answer else { return };
+        let answers = vec![(asking.key.clone(), answer.unwrap_or_else(|_| declined(&asking.method)))];
         if let Err(error) = self.0.engine.answer(session.owner(), asking.id, answers).await {
             tracing::debug!(task = ?asking.id, %error, "an answer came too late");
         }
@@ -178,17 +184,32 @@ impl Gateway {
 }
 
 /// A question that is out; dropping this makes it due again, should it still be open.
-struct Asking {
-    gateway: Gateway,
-    id: TaskId,
-    key: String,
+pub(super) struct Asking {
+    /// Who knows that it is out, as long as nobody else may ask it.
+    claim: Option<Gateway>,
+    pub(super) id: TaskId,
+    pub(super) key: String,
     method: String,
+}
+
+impl Asking {
+    /// The same question, which others may ask from now on.
+    pub(super) fn let_go(mut self) -> Asking {
+        self.release();
+        self
+    }
+
+    fn release(&mut self) {
+        if let Some(gateway) = self.claim.take() {
+            gateway.0.asking.lock().remove(&(self.id, self.key.clone()));
+            gateway.0.asking_freed.notify_waiters();
+        }
+    }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        self.gateway.0.asking.lock().remove(&(self.id, std::mem::take(&mut self.key)));
-        self.gateway.0.asking_freed.notify_waiters();
+        self.release();
     }
 }
 

@@ -14,6 +14,7 @@ mod list;
 mod listen;
 mod logging;
 mod parked;
+mod polled;
 mod seal;
 mod state;
 mod subscribe;
@@ -142,7 +143,7 @@ impl Gateway {
             Call::Discover => Box::pin(self.discover(caller)).await,
             Call::ListTools => Box::pin(self.list(ListKind::Tools, caller, request, out)).await,
             Call::CallTool(call) => Box::pin(self.call_tool(caller, request, call, out)).await,
-            Call::GetTask(id) => self.get_task(caller, id).await,
+            Call::GetTask(id) => self.get_task(caller, id, out).await,
             Call::UpdateTask(id, answers) => Box::pin(self.update_task(caller, id, answers)).await,
             Call::CancelTask(id) => Box::pin(self.cancel_task(caller, id)).await,
             Call::Listen(filter) => Box::pin(self.listen(caller, request, filter, out)).await,
@@ -186,7 +187,7 @@ impl Gateway {
             Call::Ping => Ok(empty()),
             Call::ListTools => Box::pin(self.list(ListKind::Tools, caller, request, out)).await,
             Call::CallTool(call) => Box::pin(self.call_tool(caller, request, call, out)).await,
-            Call::GetTask(id) => self.get_task(caller, id).await,
+            Call::GetTask(id) => Box::pin(self.get_task(caller, id, out)).await,
             Call::TaskResult(id) => Box::pin(self.task_result(session, caller, id, out)).await,
             Call::ListTasks(after) => Box::pin(self.list_tasks(caller, after)).await,
             Call::CancelTask(id) => Box::pin(self.cancel_task(caller, id)).await,

@@ -14,12 +14,13 @@ use crate::session::{Outlet, Session};
 pub(super) const PAGE: usize = 100;
 
 impl Gateway {
-    /// `tasks/get`
-    pub(super) async fn get_task(&self, caller: &Caller, id: TaskId) -> Answer {
+    /// `tasks/get`. It may carry the task's questions, too.
+    pub(super) async fn get_task(&self, caller: &Caller, id: TaskId, out: &Outlet) -> Answer {
         let task = self.0.engine.get(caller.owner(), id).await.map_err(refusal)?;
         if let Caller::Session(session) = caller
             && task.status == Status::InputRequired
         {
+            self.ask_polling(session, &task, out).await;
             session.tell(id);
             // The task may be from before this session, or from another one: its questions are asked here all the same.
             self.send_courier(session, &task);

@@ -34,7 +34,7 @@ impl Sessions {
         getrandom::fill(&mut tag)?;
         let id = random()?;
         let mut sessions = self.0.lock();
-        if sessions.len() >= settings.max_sessions {
+        if sessions.len() >= settings.max_sessions && !make_room(&mut sessions, settings) {
             return Err(OpenError::Full(settings.max_sessions));
         }
         let owner = match settings.bind {
@@ -97,6 +97,20 @@ fn owner_of(session: &str) -> Owner {
     let digest = Sha256::digest(session.as_bytes());
     let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     Owner::named(&format!("session {name}"))
+}
+
+/// Ends the session that only its tasks keep from being idle, of several the one unused for longest; `false` if there is
+/// none. Tasks may take months, and clients that never come back must not shut out those that come.
+fn make_room(sessions: &mut HashMap<String, Arc<Session>>, settings: &Settings) -> bool {
+    let held = sessions.values().filter_map(|session| Some((session.unused_for()?, session)));
+    let held = held.filter(|(unused, _)| *unused >= settings.session_idle);
+    let Some(id) = held.max_by_key(|(unused, _)| *unused).map(|(_, session)| session.id().to_owned()) else {
+        return false;
+    };
+    if let Some(session) = sessions.remove(&id) {
+        session.end();
+    }
+    true
 }
 
 impl Gateway {

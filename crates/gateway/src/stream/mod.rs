@@ -48,6 +48,8 @@ struct State {
     /// How many priming events there were.
     primed: u64,
     ended: Option<Instant>,
+    /// Whether a connection has taken all of it, its end included.
+    was_read: bool,
     waker: Option<Waker>,
 }
 
@@ -93,6 +95,7 @@ impl EventStream {
             connection: 0,
             primed: 0,
             ended: None,
+            was_read: false,
             waker: None,
         };
         EventStream { home, state: Mutex::new(state), changed: Notify::new() }
@@ -172,12 +175,30 @@ impl EventStream {
         self.until_gone(|_| wait).await;
     }
 
+    /// Resolves when what was put on it can no longer be relied on: as soon as its connection is gone before it was read to its
+    /// end (`false`), and after the time in which a client may come back if it was (`true`).
+    pub async fn forgotten(&self) -> bool {
+        let wait = self.home.upgrade().map_or(Duration::ZERO, |home| home.limits().replay_for);
+        self.until(|state| match state.presence {
+            Presence::Here => None,
+            Presence::Away { since, .. } if state.was_read => Some(since + wait),
+            Presence::Away { since, patience } => Some(since + patience),
+        })
+        .await;
+        self.state.lock().was_read
+    }
+
     async fn until_gone(&self, wait: impl Fn(Duration) -> Duration) {
+        self.until(|state| state.gone_at(&wait)).await;
+    }
+
+    /// Resolves when this time has come, which may change with the state.
+    async fn until(&self, time: impl Fn(&State) -> Option<Instant>) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let at = self.state.lock().gone_at(&wait);
+            let at = time(&self.state.lock());
             if at.is_some_and(|at| at <= Instant::now()) {
                 return;
             }

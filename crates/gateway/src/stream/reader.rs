@@ -62,6 +62,7 @@ impl Reader {
         self.place = state.buffer.last();
         if text.is_empty() {
             if state.ended.is_some() {
+                state.was_read = true;
                 return Poll::Ready(None);
             }
             state.waker = Some(context.waker().clone());

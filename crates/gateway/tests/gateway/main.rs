@@ -40,6 +40,7 @@ mod nodes;
 mod outcome;
 mod owners;
 mod per_owner;
+mod polled;
 mod polling;
 mod processes;
 mod recorder;

@@ -84,6 +84,27 @@ async fn a_session_of_another_node_is_not_found_but_its_tasks_are() {
     assert_eq!(again.ask("tasks/result", json!({"taskId": id})).await.text(), "done");
 }
 
+/// The node of a session asks, whichever does the work. Each node knows only what it has out itself, so a question may be out
+/// on two; the first answer counts, and the other request is taken back.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_node_of_a_session_asks() {
+    let [(_, a), (_, b)] = nodes(Era::Session).await;
+    let (on_a, on_b) = (Old::open(&a).await, Old::open(&b).await);
+    let id = on_a.augmented("always", json!([{"ask": [form("A?")]}, {"answers": true}])).await.task();
+    let mut far = on_b.begin("tasks/result", json!({"taskId": id})).await;
+    let asked_far = next(&mut far).await;
+    let mut near = on_a.begin("tasks/result", json!({"taskId": id})).await;
+    let asked_near = next(&mut near).await;
+    assert_eq!(asked_far["params"], asked_near["params"]);
+    on_b.respond(&asked_far["id"], accept("far")).await;
+    assert_eq!(soon("the result", far.answer()).await.text(), json!([accept("far")]).to_string());
+    let near = soon("the result", near.answer()).await;
+    assert_eq!(near.text(), json!([accept("far")]).to_string());
+    assert_eq!(near.before[0]["method"], "notifications/cancelled", "{:?}", near.before);
+    on_a.respond(&asked_near["id"], accept("near")).await;
+    logs::clean();
+}
+
 /// Any node, any time: a `requestState` of one node opens on the other, where nothing of the call was kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_state_opens_on_any_node() {

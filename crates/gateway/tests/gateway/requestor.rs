@@ -11,9 +11,9 @@ use taskgate_client::{
     Answers, CallError, CallRequest, CallResult, Client, Event, Hosting, HttpServer, InputAnswer, InputKind,
     Pace, PendingCall, TaskStatus, TaskUse, Version,
 };
-use taskgate_gateway::Payload;
+use taskgate_gateway::{Payload, Settings, TaskQuestions};
 
-use crate::harness::{Board, Era, Server, form, logs, serve_local, soon, steps};
+use crate::harness::{Board, Era, Server, form, logs, serve_local, serve_with, settings, soon, steps};
 
 const VERSIONS: [Version; 3] = [Version::V2025_06_18, Version::V2025_11_25, Version::V2026_07_28];
 const WITH_TASKS: [Version; 2] = [Version::V2025_11_25, Version::V2026_07_28];
@@ -169,6 +169,29 @@ async fn questions_are_answered_by_tasks_of_the_client() {
     let is_task = |key: &String| key.len() >= 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
     assert!(keys.len() == 4 && keys.iter().all(is_task), "{keys:?}");
     assert_eq!(keys.iter().collect::<HashSet<_>>().len(), 4, "{keys:?}");
+    client.close().await;
+    logs::clean();
+}
+
+/// Case 9: questions that come before the answer to a poll are asked once, and the call goes on to its result.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_of_a_poll_are_answered() {
+    let mut polled = Settings { single_user: true, ..settings() };
+    polled.streams.task_questions = TaskQuestions::Get;
+    let board = Board::new(Era::Session);
+    let server = serve_with(&board, polled).await;
+    let client = connect(&server, Version::V2025_11_25).await;
+    let what = json!([{"count": "run"}, {"ask": [form("A?"), form("B?")]}, {"ask": [form("C?")]}, {"answers": true}]);
+    let mut pending = call(&client, "always", &what);
+    let mut asked = 0;
+    while let Some(event) = soon("an event", pending.next()).await {
+        if let Event::Asked(input) = event {
+            asked += 1;
+            input.answer(json!({"name": "x"}));
+        }
+    }
+    assert!(done(pending).await.text().contains("\"x\""));
+    assert_eq!((asked, board.count("run")), (3, 1));
     client.close().await;
     logs::clean();
 }

@@ -88,6 +88,56 @@ async fn an_idle_session_is_unknown() {
     }
 }
 
+/// A session is kept as long as a task that was made in it has not ended, and as long after it as any other.
+#[tokio::test(start_paused = true)]
+async fn a_session_with_a_live_task_is_not_idle() {
+    let board = Board::new(Era::Session);
+    let gateway =
+        gateway(&board, Settings { session_idle: Duration::from_secs(60), ..Settings::default() }).await;
+    let (client, other) =
+        (Direct::open(&gateway, "2025-11-25").await, Direct::open(&gateway, "2025-11-25").await);
+    augmented(&client).await;
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    // Whoever asks for the status uses the session, so that is asked only where it must have ended.
+    assert_eq!(other.status().await, 404);
+    board.open("go");
+    settled().await;
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    assert_eq!(client.status().await, 200);
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    assert_eq!(client.status().await, 404);
+}
+
+/// Sessions that only tasks keep give way when there are as many as there may be, the one unused for longest first; others
+/// do not.
+#[tokio::test(start_paused = true)]
+async fn sessions_kept_by_tasks_give_way() {
+    let board = Board::new(Era::Session);
+    let idle = Duration::from_secs(60);
+    let gateway =
+        gateway(&board, Settings { session_idle: idle, max_sessions: 2, ..Settings::default() }).await;
+    let first = Direct::open(&gateway, "2025-11-25").await;
+    augmented(&first).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let second = Direct::open(&gateway, "2025-11-25").await;
+    augmented(&second).await;
+    assert_eq!(initialize(&gateway, "2025-11-25").await.status, 503);
+    tokio::time::sleep(Duration::from_secs(1000)).await;
+    let third = Direct::open(&gateway, "2025-11-25").await;
+    assert_eq!((first.status().await, second.status().await, third.status().await), (404, 200, 200));
+    // Both were used just now.
+    assert_eq!(initialize(&gateway, "2025-11-25").await.status, 503);
+    assert_eq!(board.running(), 2, "tasks do not end with their sessions");
+}
+
+/// Makes a task that waits.
+async fn augmented(client: &Direct) {
+    let arguments = steps(&json!([{"wait": "go"}]));
+    let params = json!({"name": "always", "task": {}, "arguments": arguments});
+    let created = client.request(1, "tools/call", params).await.json().await;
+    assert_eq!(created["result"]["task"]["status"], "working", "{created}");
+}
+
 /// There are as many sessions as there may be; the next client is told which limit it met and when to try again.
 #[tokio::test(start_paused = true)]
 async fn sessions_are_bounded() {

@@ -9,7 +9,7 @@ use super::{DEFAULT_LISTEN, Surroundings, span_of};
 use crate::config::fields::Entry;
 use crate::config::limits::{self, DurationRange, SizeRange};
 use crate::config::raw::RawConfig;
-use crate::policy::{Bind, Settings, StreamSettings};
+use crate::policy::{Bind, Settings, StreamSettings, TaskQuestions};
 
 /// The longest server name, in bytes.
 const LONGEST_NAME: usize = 128;
@@ -177,6 +177,22 @@ fn check_streams(raw: &RawConfig, around: &Surroundings<'_>) -> StreamSettings {
         replay_for: duration(&raw.replay_for, "replay_for", limits::REPLAY_FOR).unwrap_or(default.replay_for),
         close_after: close_after.unwrap_or(default.close_after),
         retry: duration(&raw.stream_retry, "stream_retry", limits::STREAM_RETRY).unwrap_or(default.retry),
+        task_questions: around
+            .parsed(
+                &raw.stream_task_questions,
+                "stream_task_questions",
+                r#""result", "get""#,
+                parse_task_questions,
+            )
+            .unwrap_or(default.task_questions),
+    }
+}
+
+fn parse_task_questions(word: &str) -> Result<TaskQuestions, String> {
+    match word {
+        "result" => Ok(TaskQuestions::Result),
+        "get" => Ok(TaskQuestions::Get),
+        _ => Err("is none of these words".to_owned()),
     }
 }
 

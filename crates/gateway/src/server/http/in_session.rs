@@ -38,12 +38,13 @@ pub async fn request(
     };
     let reader = session.streams().open();
     let out = Outlet::to(reader.stream());
+    // Without a stream nothing but the answer can reach this caller: whoever would ask it something is told so.
+    let reader = headers::accepts_stream(&headers).then_some(reader);
     let run = match detached(gateway.clone(), session.clone(), id.clone(), name, raw, out) {
         Ok(run) => run,
         Err(refused) => return busy(StatusCode::TOO_MANY_REQUESTS, Some(id), &refused, SOON),
     };
-    let can_stream = headers::accepts_stream(&headers);
-    SessionReply { session, id, run, reader }.respond(can_stream, &gateway.0.settings).await
+    SessionReply { session, id, run, reader }.respond(&gateway.0.settings).await
 }
 
 /// `initialize`: opens a session.

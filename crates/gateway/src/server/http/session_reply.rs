@@ -21,30 +21,28 @@ pub struct SessionReply {
     pub id: Id,
     /// What becomes the answer; `None` if the request was cancelled and gets none.
     pub run: BoxFuture<'static, Option<Answer>>,
-    /// Reads what comes before the answer.
-    pub reader: Reader,
+    /// Reads what comes before the answer; `None` for a caller that reads no streams.
+    pub reader: Option<Reader>,
 }
 
 impl SessionReply {
     /// Waits for what comes first and answers in the fitting way.
-    pub async fn respond(mut self, can_stream: bool, settings: &Settings) -> Response {
-        if !can_stream {
-            // Nothing but the answer can reach this caller: whoever would ask it something is told so.
-            drop(self.reader);
+    pub async fn respond(mut self, settings: &Settings) -> Response {
+        let Some(mut reader) = self.reader else {
             return reply::answered(self.id, self.run.await, false);
-        }
+        };
         let answered = tokio::select! {
             biased;
-            () = self.reader.filled() => None,
+            () = reader.filled() => None,
             answer = &mut self.run => {
-                if self.reader.is_empty() {
+                if reader.is_empty() {
                     return reply::answered(self.id, answer, false);
                 }
                 Some(answer)
             }
             () = tokio::time::sleep(reply::QUIET) => None,
         };
-        let (stream, id, run) = (self.reader.stream().clone(), self.id, self.run);
+        let (stream, id, run) = (reader.stream().clone(), self.id, self.run);
         self.session.streams().keep(&stream);
         let finish = move |answer: Option<Answer>| {
             stream.finish(answer.map(|answer| message(id, answer)).as_ref());
@@ -54,6 +52,6 @@ impl SessionReply {
             // The answer goes on the stream whether somebody reads it or not.
             None => drop(tokio::spawn(async move { finish(run.await) })),
         }
-        connection::respond(self.session, self.reader, settings)
+        connection::respond(self.session, reader, settings)
     }
 }
