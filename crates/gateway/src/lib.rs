@@ -39,8 +39,8 @@ pub use config::*;
 pub use gateway::Gateway;
 pub use hosts::HostSettings;
 pub use policy::{
-    CheckOutput, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, TaskQuestions, ToolPolicy,
-    UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks,
+    CheckOutput, DatabaseUrl, Settings, Speak, StorePlace, StreamSettings, TaskMode, TaskQuestions,
+    ToolPolicy, UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks,
 };
 pub use reload::Reloaded;
 pub use taskgate_client::transport::http::{Auth, HttpServer, ServerUrl, TokenServer};

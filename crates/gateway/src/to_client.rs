@@ -135,8 +135,9 @@ impl ToClient {
         let params =
             serde_json::json!({ "requestId": self.number, "reason": "The question is no longer open" });
         let params = Payload::from_value(&params).ok();
-        let told =
-            self.outlet.send(Message::Notification { method: method::CANCELLED.to_owned(), params: params.clone() });
+        let told = self
+            .outlet
+            .send(Message::Notification { method: method::CANCELLED.to_owned(), params: params.clone() });
         if !told && self.session.general().is_some() {
             self.session.notify(method::CANCELLED, params);
         }

@@ -10,7 +10,9 @@ use toml::Value;
 
 use super::checked::{Config, UpstreamConfig, UpstreamServer, UrlServer};
 use super::duration::{format_duration, format_size};
-use crate::policy::{CheckOutput, Speak, StorePlace, TaskMode, TaskQuestions, ToolPolicy, UpstreamSessions, UpstreamTasks};
+use crate::policy::{
+    CheckOutput, Speak, StorePlace, TaskMode, TaskQuestions, ToolPolicy, UpstreamSessions, UpstreamTasks,
+};
 use crate::upstream::{CommandTool, Group, JobTool, Output, Stdin, ToolSchema};
 
 /// What is shown instead of the value of a variable, which may be a secret.

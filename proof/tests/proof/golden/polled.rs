@@ -18,7 +18,8 @@ fn input_with_get() {
         scene.gateway_of(top, &server, "[upstream.tools.confirm_delete]\ntasks = \"always\"\n");
     let (mut session, mut modern) = (Session::open(address), Modern::new(address));
     let mut record = Record::default();
-    let call = json!({ "name": "confirm_delete", "arguments": { "filename": "a.txt" }, "task": { "ttl": 60000 } });
+    let call =
+        json!({ "name": "confirm_delete", "arguments": { "filename": "a.txt" }, "task": { "ttl": 60000 } });
     let task = record.ask(&mut session, 1, "tools/call", call)[0]["result"]["task"]["taskId"].clone();
     let id = task.as_str().expect("an id");
     modern.until(id, "input_required");
