@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use taskgate_gateway::{Gateway, Settings, TaskQuestions};
+use taskgate_gateway::{
+    Gateway, HttpServer, ServerUrl, Settings, Speak, TaskMode, TaskQuestions, ToolPolicy, UpstreamKind,
+    UpstreamSpec, UpstreamTasks,
+};
 
 use crate::harness::direct::{Reply, gateway, send, settled};
 use crate::harness::http::Response;
 use crate::harness::{
-    Board, Direct, Era, Life, Modern, Old, Server, accept, builder, eventually, form, logs, settings, soon,
+    Board, Direct, Era, Life, Modern, Old, Server, accept, builder, eventually, form, logs, quick, settings,
+    soon,
 };
 
 fn polled() -> Settings {
@@ -175,6 +179,35 @@ async fn a_poll_that_takes_no_stream_gets_none() {
     let asked = soon("the question", question(&mut general)).await;
     old.respond(&asked["id"], accept("Luca")).await;
     old.until(&id, "completed").await;
+}
+
+/// A gateway in front of such a server takes the questions that come with its polls, and passes each on once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_asks_with_polls_is_understood() {
+    let board = Board::new(Era::Session);
+    let far = Settings { single_user: true, ..polled() };
+    let far = Server::start(builder(&board).settings(far).build().await.expect("gateway")).await;
+    let url = ServerUrl::parse(&format!("http://{}/mcp", far.addr)).expect("a URL");
+    let spec = UpstreamSpec {
+        upstream_tasks: UpstreamTasks::Always,
+        speak: Speak::Session,
+        policy: ToolPolicy { tasks: TaskMode::Always, ..quick() },
+        ..UpstreamSpec::new("far", UpstreamKind::Http(HttpServer::new(url)))
+    };
+    let near = Gateway::builder().add(spec).settings(settings());
+    let near = Server::start(near.build().await.expect("gateway")).await;
+    let modern = Modern::new(&near);
+    let id =
+        modern.task("always", json!([{"count": "run"}, {"ask": [form("Name?")]}, {"answers": true}])).await;
+    let asked = modern.until(&id, "input_required").await;
+    let asked = asked["inputRequests"].as_object().expect("questions").clone();
+    assert_eq!(asked.len(), 1);
+    let key = asked.keys().next().expect("one");
+    modern.update(&id, json!({key: accept("Luca")})).await.result();
+    let ended = modern.until(&id, "completed").await;
+    assert_eq!(ended["result"]["content"][0]["text"], json!([accept("Luca")]).to_string());
+    assert_eq!(board.count("run"), 1);
+    logs::clean();
 }
 
 async fn question(stream: &mut Response) -> Value {

@@ -31,34 +31,6 @@ async fn a_deleted_session_is_unknown() {
     assert_eq!(other.status().await, 200);
 }
 
-/// A session is used for as long as a task goes on that was made in it, whoever may be connected; from its end on it can be idle.
-#[tokio::test(start_paused = true)]
-async fn a_session_with_a_live_task_is_used() {
-    let board = Board::new(Era::Session);
-    let bounded =
-        Settings { session_idle: Duration::from_secs(60), single_user: true, ..Settings::default() };
-    let gateway = gateway(&board, bounded).await;
-    let (maker, first, other) = (
-        Direct::open(&gateway, "2025-11-25").await,
-        Direct::open(&gateway, "2025-11-25").await,
-        Direct::open(&gateway, "2025-11-25").await,
-    );
-    let waits = json!({"name": "always", "arguments": steps(&json!([{"wait": "go"}])), "task": {}});
-    assert_eq!(maker.request(1, "tools/call", waits).await.status, 200);
-    let meta = json!({"modelcontextprotocol.io/task": {"taskId": "mine"}});
-    let waits = json!({"name": "always", "arguments": steps(&json!([{"wait": "go"}])), "_meta": meta});
-    // Whoever made it has gone, but it is no task of another session's.
-    drop(first.request(1, "tools/call", waits).await);
-    settled().await;
-    tokio::time::sleep(Duration::from_secs(600)).await;
-    assert_eq!((maker.status().await, first.status().await, other.status().await), (200, 200, 404));
-    board.open("go");
-    tokio::time::sleep(Duration::from_secs(50)).await;
-    assert_eq!((maker.status().await, first.status().await), (200, 200));
-    tokio::time::sleep(Duration::from_secs(70)).await;
-    assert_eq!((maker.status().await, first.status().await), (404, 404));
-}
-
 /// Case 29: a session that nobody uses ends after the configured time; one whose client is connected or waits for an answer
 /// is used.
 #[tokio::test(start_paused = true)]

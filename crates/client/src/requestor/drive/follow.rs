@@ -226,8 +226,19 @@ impl Following<'_> {
     }
 
     async fn heard_state(&mut self, event: CallEvent) -> Step {
-        // Nothing else happens to such a request.
-        let CallEvent::Done(outcome) = event else { return None };
+        let outcome = match event {
+            // A server may ask on the stream of any request, and ask only once.
+            CallEvent::Question(question) => {
+                self.driver.questions.live(question);
+                return None;
+            }
+            CallEvent::QuestionWithdrawn { id, .. } => {
+                self.driver.questions.withdrawn(&id);
+                return None;
+            }
+            CallEvent::Progress(_) | CallEvent::Log(_) | CallEvent::Notification { .. } => return None,
+            CallEvent::Done(outcome) => outcome,
+        };
         self.state = None;
         let answer = match outcome {
             Ok(answer) => answer,

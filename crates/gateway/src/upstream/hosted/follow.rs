@@ -172,8 +172,19 @@ struct Following<'a> {
 
 impl Following<'_> {
     async fn heard_state(&mut self, event: CallEvent) -> Option<Ending> {
-        // Nothing else happens to such a request.
-        let CallEvent::Done(outcome) = event else { return None };
+        let outcome = match event {
+            // A server may ask on the stream of any request, and ask only once.
+            CallEvent::Question(question) => {
+                self.asked(question);
+                return None;
+            }
+            CallEvent::QuestionWithdrawn { id, .. } => {
+                self.asking.take_back(&id, self.report).await;
+                return None;
+            }
+            CallEvent::Progress(_) | CallEvent::Log(_) | CallEvent::Notification { .. } => return None,
+            CallEvent::Done(outcome) => outcome,
+        };
         self.state = None;
         let answer = match outcome {
             Ok(answer) => answer,
@@ -237,6 +248,13 @@ impl Following<'_> {
         }
     }
 
+    /// Asks what the server asks.
+    fn asked(&mut self, question: Question) {
+        // The id of its task means nothing to whoever is asked here.
+        let params = question.params.map(|params| meta::without(meta::RELATED_TASK, params));
+        self.asking.take(Question { params, ..question }, &self.line.whom, self.report);
+    }
+
     /// Waits for the result: that is also how the questions of a task arrive.
     fn open_result(&mut self) -> Option<Ending> {
         if self.result.is_none() {
@@ -256,9 +274,7 @@ impl Following<'_> {
                 return None;
             }
             CallEvent::Question(question) => {
-                // The id of its task means nothing to whoever is asked here.
-                let params = question.params.map(|params| meta::without(meta::RELATED_TASK, params));
-                self.asking.take(Question { params, ..question }, &self.line.whom, self.report);
+                self.asked(question);
                 return None;
             }
             CallEvent::QuestionWithdrawn { id, .. } => {
