@@ -82,11 +82,14 @@ impl Inner {
         }
         let params = to_raw_value(&params).map_err(|error| CallError::Params(error.to_string()))?;
         let asked = self.ask(Era::of(&handle.version), Some(handle), |connection| {
-            connection.dialect.ok_or_else(no_tasks)?;
+            connection.dialect_for(handle).ok_or_else(no_tasks)?;
+            if connection.speaks_first(handle) {
+                return Ok(connection.about_this(name, handle));
+            }
             Ok(connection.call(name, Some(&params), true))
         });
         let (connection, answer) = self.in_time(Some(handle), asked).await?;
-        Ok((connection.dialect.ok_or_else(no_tasks)?, answer))
+        Ok((connection.dialect_for(handle).ok_or_else(no_tasks)?, answer))
     }
 
     fn is_ours(&self, handle: &Handle) -> Result<(), CallError> {

@@ -28,6 +28,10 @@ pub enum TaskUse {
     Never,
     /// In any case; a call of a server without tasks fails. (2026-07-28 leaves it to the server.)
     Always,
+    /// In the words of 2025-10-20, wherever there are sessions: the call names its task in its metadata. A server that does not
+    /// know them ignores that and just answers, so this loses nothing; but no server of that generation says what it knows, a tool
+    /// that must be a task refuses such a call elsewhere, and so it is never done unasked. As [`TaskUse::Auto`] in 2026-07-28.
+    ByMetadata,
 }
 
 /// The program's answers to questions.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
+use taskgate_wire::dialect::d2025_10_20;
 use taskgate_wire::hosted;
 use taskgate_wire::{Dialect, Pages, RawObject, method};
 
@@ -18,6 +19,9 @@ use super::handle::Handle;
 use super::input::InputAnswer;
 use super::logs::Logs;
 use super::result::CallResult;
+
+/// Why a task of 2025-10-20 goes on although it should not.
+pub(super) const ONLY_BY_ITS_CALL: &str = "a task of 2025-10-20 is cancelled by its call, over the connection that it was made by; whoever comes back to it can only wait for its end";
 
 /// A server, and how calls of it are made. Clones are cheap and share the connection, which is made again when it is lost.
 #[derive(Clone)]
@@ -74,8 +78,12 @@ impl Client {
     /// Why that is not known. [`CallError::Expired`], if the server does not know the task.
     pub async fn get(&self, handle: &Handle) -> Result<TaskState, CallError> {
         let (dialect, answer) = self.0.about(method::TASKS_GET, handle, &[]).await?;
-        let read = hosted::state(dialect, &answer)
-            .ok_or_else(|| CallError::InvalidResponse("the task's state is no object".to_owned()))?;
+        let read = match dialect {
+            Dialect::D2025_11_25 if handle.is_first() => d2025_10_20::requestor::hosted(&answer),
+            _ => hosted::state(dialect, &answer),
+        };
+        let read =
+            read.ok_or_else(|| CallError::InvalidResponse("the task's state is no object".to_owned()))?;
         Ok(TaskState::new(handle.task.clone(), &read, answer, None))
     }
 
@@ -105,12 +113,29 @@ impl Client {
     ///
     /// Why the server was not told. [`CallError::Expired`], if it does not know the task.
     pub async fn cancel(&self, handle: &Handle) -> Result<(), CallError> {
+        if handle.is_first() {
+            return Err(CallError::Unsupported(ONLY_BY_ITS_CALL.to_owned()));
+        }
         match self.0.about(method::TASKS_CANCEL, handle, &[]).await {
             Ok(_) => Ok(()),
             // In 2025-11-25 a task that is over is refused with the same code as one that is unknown.
             Err(CallError::Expired { .. }) => self.get(handle).await.map(|_| ()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Deletes a task of 2025-10-20, with its result. Servers need not, least of all while it runs; a result that is no secret goes
+    /// by itself.
+    ///
+    /// # Errors
+    ///
+    /// Why it is still there. [`CallError::Unsupported`] for tasks of other generations, which nobody can delete.
+    pub async fn delete(&self, handle: &Handle) -> Result<(), CallError> {
+        if !handle.is_first() {
+            let why = format!("tasks of {} cannot be deleted", handle.version);
+            return Err(CallError::Unsupported(why));
+        }
+        self.0.about(method::TASKS_DELETE, handle, &[]).await.map(drop)
     }
 
     /// The tasks that the server knows for this client, with what is known of them (2025-11-25).

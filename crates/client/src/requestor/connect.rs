@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::value::{RawValue, to_raw_value};
 use taskgate_task::Payload;
+use taskgate_wire::dialect::d2025_10_20;
 use taskgate_wire::tool::{TaskSupport, ToolFacts};
 use taskgate_wire::{
     Capabilities, Dialect, ErrorCode, ListKind, LogLevel, Pages, RawObject, Version, hosted, meta, method,
@@ -16,7 +17,7 @@ use tokio::sync::{Mutex, mpsc};
 use super::builder::{ClientBuilder, Handler, TaskUse};
 use super::endpoint::Endpoint;
 use super::error::{CallError, ConnectError};
-use super::handle::Handle;
+use super::handle::{FIRST, Handle};
 use super::hosting::{Host, Kept};
 use super::logs::Logging;
 use super::pace::Pace;
@@ -74,6 +75,7 @@ impl Era {
     pub(super) fn of(version: &str) -> Era {
         match Version::from_wire(version) {
             Some(version) if !version.is_stateless() => Era::Session(version),
+            None if version == FIRST => Era::Session(Version::NEWEST_WITH_SESSION),
             _ => Era::Newest,
         }
     }
@@ -141,7 +143,7 @@ impl Inner {
         let Some(before) = handle.session.as_deref().and_then(|name| connection.before(name)) else {
             return connection;
         };
-        let known = before.about(method::TASKS_GET, &handle.task).outcome();
+        let known = before.about_this(method::TASKS_GET, handle).outcome();
         match tokio::time::timeout(FINDING, known).await {
             Ok(Ok(_)) => Arc::new(before),
             Ok(Err(_)) | Err(_) => connection,
@@ -288,6 +290,26 @@ impl Connection {
     pub(super) fn about(&self, name: &str, task: &str) -> PendingCall {
         let params = to_raw_value(&serde_json::json!({ "taskId": task })).ok();
         self.call(name, params.as_deref(), true)
+    }
+
+    /// Asks something about the task of a handle, in the words of its generation.
+    pub(super) fn about_this(&self, name: &str, handle: &Handle) -> PendingCall {
+        if !self.speaks_first(handle) {
+            return self.about(name, &handle.task);
+        }
+        let params = to_raw_value(&d2025_10_20::requestor::about(&handle.task)).ok();
+        self.call(name, params.as_deref(), true)
+    }
+
+    /// Whether the task of a handle is asked about here in the words of 2025-10-20.
+    pub(super) fn speaks_first(&self, handle: &Handle) -> bool {
+        handle.is_first() && !self.lane.version().is_stateless()
+    }
+
+    /// The generation in which the task of a handle is asked about. Where that is 2025-10-20 it is the one nearest to it, since
+    /// that one belongs to no version; [`Connection::speaks_first`] tells.
+    pub(super) fn dialect_for(&self, handle: &Handle) -> Option<Dialect> {
+        if self.speaks_first(handle) { Some(Dialect::D2025_11_25) } else { self.dialect }
     }
 
     /// Cancels a task without waiting to hear of it, where nothing more can be done if that fails.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub struct Handle {
     /// [`Endpoint::identity`](super::Endpoint::identity) of the server.
     pub endpoint: String,
-    /// The protocol version it was made under.
+    /// The protocol version it was made under; 2025-10-20 for a task that its call's metadata named, in a session of any version.
     pub version: String,
     /// The server's id for it.
     pub task: String,
@@ -18,4 +18,14 @@ pub struct Handle {
     pub tool: String,
     /// When the call was made, in milliseconds since 1970, by the clock of whoever made it.
     pub created: u64,
+}
+
+/// What [`Handle::version`] is of tasks that the metadata of their calls has named.
+pub(super) const FIRST: &str = "2025-10-20";
+
+impl Handle {
+    /// Whether the metadata of its call has named it.
+    pub(super) fn is_first(&self) -> bool {
+        self.version == FIRST
+    }
 }

@@ -22,6 +22,7 @@ use std::sync::{Arc, Weak};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use taskgate_task::Payload;
+use taskgate_wire::dialect::d2025_10_20;
 use taskgate_wire::{Message, method};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -136,9 +137,12 @@ impl Session {
             Lane::Legacy(_) => Stamp::Legacy,
         };
         let mut entry = Entry { owner, capabilities: capabilities.clone(), ..Entry::new(kind(method)) };
-        if entry.kind == Kind::Waiting {
-            entry.task = params.and_then(task_id);
-        }
+        entry.task = match entry.kind {
+            Kind::Waiting => params.and_then(task_id),
+            // Questions of a call that is a task by its metadata name that.
+            Kind::Plain => params.and_then(d2025_10_20::requestor::made_by),
+            Kind::Quiet | Kind::Opening | Kind::Listen => None,
+        };
         Call::start(&self.line, method, entry, |number| {
             params::stamp(params, number, &stamp)
                 .map(Some)
@@ -219,6 +223,7 @@ fn kind(method: &str) -> Kind {
         | method::TASKS_GET
         | method::TASKS_LIST
         | method::TASKS_CANCEL
+        | method::TASKS_DELETE
         | method::TASKS_UPDATE => Kind::Quiet,
         _ => Kind::Plain,
     }

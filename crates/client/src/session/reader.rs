@@ -227,10 +227,10 @@ fn subscriber(shared: &Shared, params: &Payload) -> Option<Arc<Mailbox>> {
     shared.mailbox(number(id.get())?)
 }
 
-/// The task a question names (2025-11-25).
+/// The task a question names: in the words of 2025-11-25, or of 2025-10-20.
 fn related_task(params: &Payload) -> Option<String> {
-    let related = read::<WithMeta>(params)?.meta?.related?;
-    Some(related.task_id.into_owned())
+    let Names { related, first_related, .. } = read::<WithMeta>(params)?.meta?;
+    Some(related.or(first_related)?.task_id.into_owned())
 }
 
 fn read<'a, T: Deserialize<'a>>(params: &'a Payload) -> Option<T> {
@@ -263,6 +263,8 @@ struct Names<'a> {
     subscription: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "io.modelcontextprotocol/related-task")]
     related: Option<Related<'a>>,
+    #[serde(borrow, default, rename = "modelcontextprotocol.io/related-task")]
+    first_related: Option<Related<'a>>,
 }
 
 #[derive(Deserialize)]

@@ -27,7 +27,7 @@ pub(super) struct Entry {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) kind: Kind,
     pub(super) owner: Option<String>,
-    /// The task whose result the call waits for (2025-11-25): its questions name it.
+    /// The task whose result the call waits for (2025-11-25), or which it is (2025-10-20): its questions name it.
     pub(super) task: Option<String>,
     /// What the caller's client can do, if it said so.
     pub(super) capabilities: Option<Payload>,

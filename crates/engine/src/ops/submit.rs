@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use taskgate_task::{IdempotencyKey, NewTask, Owner, Refusal, Step, Task, TaskId};
 
-use crate::{Engine, EngineError, Launch, Report, StoreError};
+use tokio::sync::mpsc;
+
+use crate::{Engine, EngineError, InlineEvent, Launch, Report, StoreError};
 
 /// How often a task is made anew when something that has just gone, or chance, was in its way.
 const TRIES: u32 = 4;
@@ -30,6 +32,22 @@ impl Engine {
         key: Option<IdempotencyKey>,
         ttl: Option<Duration>,
     ) -> Result<Submitted, EngineError> {
+        self.submit_heard(launch, key, ttl, None).await
+    }
+
+    /// The same, where somebody listens to the progress and the logs of a task that is new, as long as it is carried from here. Nothing
+    /// is kept for a listener who has gone, and whoever finds the task of an earlier call hears nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Engine::submit`].
+    pub async fn submit_heard(
+        &self,
+        launch: Launch,
+        key: Option<IdempotencyKey>,
+        ttl: Option<Duration>,
+        listener: Option<mpsc::UnboundedSender<InlineEvent>>,
+    ) -> Result<Submitted, EngineError> {
         let owner = launch.owner.clone();
         let mut tries = TRIES;
         loop {
@@ -37,7 +55,7 @@ impl Engine {
                 return Err(EngineError::Draining);
             }
             tries -= 1;
-            match self.try_submit(launch.clone(), key.clone(), ttl).await? {
+            match self.try_submit(launch.clone(), key.clone(), ttl, listener.clone()).await? {
                 Ok(task) => return Ok(Submitted { task, is_new: true }),
                 Err(StoreError::KeyTaken { id, same }) => match self.get(&owner, id).await {
                     Ok(task) if same => return Ok(Submitted { task, is_new: false }),
@@ -57,6 +75,7 @@ impl Engine {
         launch: Launch,
         key: Option<IdempotencyKey>,
         ttl: Option<Duration>,
+        listener: Option<mpsc::UnboundedSender<InlineEvent>>,
     ) -> Result<Result<Task, StoreError>, EngineError> {
         let new = NewTask { key, ..launch.task(self, ttl)? };
         let id = new.id;
@@ -66,7 +85,7 @@ impl Engine {
                 Ok(task) => task,
                 Err(error) => return Ok(Err(error)),
             };
-            let report = Report::task(engine.clone(), id, task.fence);
+            let report = Report::listened(engine.clone(), id, task.fence, listener);
             let run = launch.with.run(launch.first(None), report.clone());
             engine.carry(id, task.fence, task.lifetime, run, report).keep();
             Ok(Ok(task))

@@ -24,6 +24,8 @@ struct Shared {
     waits: AtomicBool,
     /// What a host may tell its model as soon as the work has become a task.
     immediate: Mutex<Option<String>>,
+    /// Who listens to a task while it is being carried for the first time. What is said to nobody is lost.
+    listener: Option<mpsc::UnboundedSender<InlineEvent>>,
 }
 
 #[derive(Debug)]
@@ -49,21 +51,27 @@ const TELL_EVERY: std::time::Duration = std::time::Duration::from_millis(250);
 
 impl Report {
     pub(crate) fn inline(events: mpsc::UnboundedSender<InlineEvent>) -> Self {
-        Report::new(Mode::Inline { events, checkpoint: None })
+        Report::new(Mode::Inline { events, checkpoint: None }, None)
     }
 
     pub(crate) fn task(engine: Engine, id: TaskId, fence: u64) -> Self {
-        Report::new(Mode::Task { engine, id, fence, told_at: None })
+        Report::listened(engine, id, fence, None)
     }
 
-    fn new(mode: Mode) -> Self {
+    /// For a task whose progress and logs somebody listens to.
+    pub(crate) fn listened(
+        engine: Engine,
+        id: TaskId,
+        fence: u64,
+        listener: Option<mpsc::UnboundedSender<InlineEvent>>,
+    ) -> Self {
+        Report::new(Mode::Task { engine, id, fence, told_at: None }, listener)
+    }
+
+    fn new(mode: Mode, listener: Option<mpsc::UnboundedSender<InlineEvent>>) -> Self {
         let last_sign = Mutex::new(Instant::now());
-        Report(Arc::new(Shared {
-            mode: Mutex::new(mode),
-            last_sign,
-            waits: AtomicBool::new(false),
-            immediate: Mutex::default(),
-        }))
+        let (mode, waits) = (Mutex::new(mode), AtomicBool::new(false));
+        Report(Arc::new(Shared { mode, last_sign, waits, immediate: Mutex::default(), listener }))
     }
 
     /// From here on everything goes to the task, which is made with what was put down so far.
@@ -181,6 +189,13 @@ impl Report {
         }
     }
 
+    /// Tells whoever listens to the task. Nobody has to.
+    fn overheard(&self, event: InlineEvent) {
+        if let Some(listener) = &self.0.listener {
+            let _ = listener.send(event);
+        }
+    }
+
     /// The work is alive and, if `message` is given, this far. `raw` is the notification as it came, for a
     /// caller who listens to it.
     pub fn progress(&self, message: Option<String>, raw: Payload) {
@@ -190,6 +205,7 @@ impl Report {
                 let _ = events.send(InlineEvent::Progress { message, raw });
             }
             Mode::Task { engine, id, fence, told_at } => {
+                self.overheard(InlineEvent::Progress { message: message.clone(), raw });
                 let Some(message) = message else { return };
                 if told_at.is_some_and(|at| at.elapsed() < TELL_EVERY) {
                     return;
@@ -213,8 +229,11 @@ impl Report {
     /// A log message of the work, as it came. A task keeps none.
     pub fn log(&self, raw: Payload) {
         self.sign();
-        if let Mode::Inline { events, .. } = &*self.0.mode.lock() {
-            let _ = events.send(InlineEvent::Log(raw));
+        match &*self.0.mode.lock() {
+            Mode::Inline { events, .. } => {
+                let _ = events.send(InlineEvent::Log(raw));
+            }
+            Mode::Task { .. } => self.overheard(InlineEvent::Log(raw)),
         }
     }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
-use taskgate_engine::{EngineError, Launch};
+use taskgate_engine::{EngineError, InlineEvent, Launch};
 use taskgate_task::{GivenId, IdempotencyKey, Order, Owner, Payload, Status, Task, TaskId};
 use taskgate_wire::dialect::d2025_10_20::{self as words, Call, TaskRequest};
 use taskgate_wire::{Message, Params, RpcError, meta, method};
+use tokio::sync::mpsc;
 
 use super::call_tool::for_upstream;
 use super::inline::Inline;
@@ -171,15 +172,17 @@ impl Gateway {
         let unlike_any = random().map_err(|error| RpcError::internal(error.to_string()).to_payload())?;
         let key = IdempotencyKey::of_given_id(&given, Sha256::digest(unlike_any.as_bytes()).into());
         let fate = Fate::of(self, session);
-        let task = fate.create(launch, key, asked).await?;
+        let (listener, mut said) = mpsc::unbounded_channel();
+        let task = fate.create(launch, key, asked, listener).await?;
         let params = words::created(&asked.id).ok();
         out.send(Message::Notification { method: method::TASK_CREATED.to_owned(), params });
         // As long as the request is open, the task's questions go on its stream.
         let _open = session.result_opened(task.id, out.clone());
         self.send_courier(session, &task);
-        let task = self.0.engine.wait(session.owner(), task.id).await.map_err(refusal)?;
-        fate.is_sealed();
         let inline = Inline::new(self, caller, request, target, out);
+        let ended = self.0.engine.wait(session.owner(), task.id);
+        let task = inline.overhear_of(&asked.id, &mut said, ended).await.map_err(refusal)?;
+        fate.is_sealed();
         match &task.outcome {
             Some(outcome) => {
                 let result = inline.outcome(outcome.clone())?;
@@ -228,11 +231,12 @@ impl Fate {
         launch: Launch,
         key: IdempotencyKey,
         asked: &TaskRequest,
+        listener: mpsc::UnboundedSender<InlineEvent>,
     ) -> Result<Task, Payload> {
         let (gateway, owner, keep) = (self.gateway.clone(), self.session.owner().clone(), asked.keep_alive);
         let state = self.state.clone();
         let making = tokio::spawn(async move {
-            let made = gateway.0.engine.submit(launch, Some(key), keep).await?;
+            let made = gateway.0.engine.submit_heard(launch, Some(key), keep, Some(listener)).await?;
             let is_cancelled = {
                 let mut state = state.lock();
                 state.task = Some(made.task.id);

@@ -7,9 +7,10 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use taskgate_engine::{AnswerTo, Ending, InlineCall, InlineEvent, Launch};
 use taskgate_task::{Outcome, Payload, Question, Round};
-use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
+use taskgate_wire::dialect::{d2025_10_20, d2025_11_25, d2026_07_28};
 use taskgate_wire::question::for_session;
 use taskgate_wire::{ErrorCode, Message, RawObject, RpcError, method, translate};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::logging;
@@ -240,6 +241,54 @@ impl<'a> Inline<'a> {
         Err(RpcError::new(ErrorCode::MissingRequiredClientCapability, message)
             .with_data(&serde_json::json!({ "requiredCapabilities": missing.required() }))
             .to_payload())
+    }
+
+    /// Waits for what comes of a task, and passes on what its work says meanwhile.
+    pub async fn overhear<T>(
+        &self,
+        said: &mut mpsc::UnboundedReceiver<InlineEvent>,
+        ended: impl Future<Output = T>,
+    ) -> T {
+        self.overhear_with(|raw| raw, said, ended).await
+    }
+
+    /// The same for a task of 2025-10-20: everything that is said of it says which one it is.
+    pub async fn overhear_of<T>(
+        &self,
+        name: &str,
+        said: &mut mpsc::UnboundedReceiver<InlineEvent>,
+        ended: impl Future<Output = T>,
+    ) -> T {
+        let named = |raw: Payload| d2025_10_20::related(&raw, name).unwrap_or(raw);
+        self.overhear_with(named, said, ended).await
+    }
+
+    async fn overhear_with<T>(
+        &self,
+        named: impl Fn(Payload) -> Payload,
+        said: &mut mpsc::UnboundedReceiver<InlineEvent>,
+        ended: impl Future<Output = T>,
+    ) -> T {
+        let pass = |event| match event {
+            InlineEvent::Progress { raw, .. } => self.pass_progress(&named(raw)),
+            InlineEvent::Log(raw) => self.pass_log(named(raw)),
+            // A task asks by its record, and ends by it.
+            InlineEvent::Asked(_) | InlineEvent::Ended(_) => {}
+        };
+        let mut ended = std::pin::pin!(ended);
+        loop {
+            tokio::select! {
+                biased;
+                Some(event) = said.recv() => pass(event),
+                end = &mut ended => {
+                    // What was said before the end is heard before it.
+                    while let Ok(event) = said.try_recv() {
+                        pass(event);
+                    }
+                    return end;
+                }
+            }
+        }
     }
 
     /// What the caller gets of an end.

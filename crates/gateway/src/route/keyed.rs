@@ -2,7 +2,8 @@
 //!
 //! The key is ours, not the protocol's: `io.taskgate/idempotency-key` in a request's `_meta`. It counts for callers who
 //! can hold a task, for their calls of one tool, and for as long as the task exists. Such a call is a task from its
-//! beginning, since only a record that is there before the work begins can be found by whoever comes again.
+//! beginning, since only a record that is there before the work begins can be found by whoever comes again. Whoever has made it
+//! hears its progress and its logs until the answer, as with any call; whoever finds it later does not.
 //!
 //! With `io.taskgate/idempotency-find: true` beside the key, the call is found or refused, and never made: for whoever cannot,
 //! or does not dare to, make it again.
@@ -14,6 +15,7 @@ use sha2::{Digest, Sha256};
 use taskgate_engine::{EngineError, Launch};
 use taskgate_task::{IdempotencyKey, InvalidPayload, Owner, Payload, Status, Task};
 use taskgate_wire::{RawObject, Reply, RpcError, meta};
+use tokio::sync::mpsc;
 
 use super::call_tool::Shape;
 use super::inline::Inline;
@@ -76,6 +78,7 @@ impl Gateway {
             Shape::TaskAfter(patience) => (None, Some(patience)),
             Shape::Inline | Shape::Words(_) => (None, None),
         };
+        let (listener, mut said) = mpsc::unbounded_channel();
         let task = match found {
             Some(task) => task,
             None => {
@@ -83,11 +86,15 @@ impl Gateway {
                     Ok(launch) => launch,
                     Err(answered) => return answered,
                 };
-                self.0.engine.submit(launch, Some(key), ttl).await.map_err(refusal)?.task
+                let listener = patience.is_some().then_some(listener);
+                self.0.engine.submit_heard(launch, Some(key), ttl, listener).await.map_err(refusal)?.task
             }
         };
         let task = match patience {
-            Some(patience) => self.soon_ended(task, patience).await.map_err(refusal)?,
+            Some(patience) => {
+                let ended = self.soon_ended(task, patience);
+                inline.overhear(&mut said, ended).await.map_err(refusal)?
+            }
             None => task,
         };
         match task.outcome.clone().filter(|_| patience.is_some()) {

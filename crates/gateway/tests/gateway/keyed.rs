@@ -205,3 +205,36 @@ async fn callers_are_told_whether_keys_count() {
         assert_eq!(said.get("io.taskgate/idempotency-key").is_some(), counts, "{said}");
     }
 }
+
+/// A caller that has made a call under a key hears its progress and its logs until the answer, as with any other call, also when that is a
+/// handle; whoever finds the task later hears nothing, and the tool runs once.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_caller_hears_what_the_work_says() {
+    let board = Board::new(Era::Both);
+    let server = serve_local(&board).await;
+    let modern = Modern::new(&server);
+    let said = json!([{"count": "run"}, {"log": "one"}, {"progress": {"progress": 1, "message": "half"}}, {"log": "two"}]);
+    for tool in ["patient", "do"] {
+        let mut call = keyed(tool, "k", &said);
+        call["_meta"]["progressToken"] = json!("mine");
+        call["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
+        let heard = async |call: &Value| {
+            let (headers, body) = modern.request("tools/call", call.clone());
+            let headers: Vec<_> =
+                headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let response = http::send(server.addr, "POST", &headers, body.to_string().as_bytes()).await;
+            response.text().await
+        };
+        let first = heard(&call).await;
+        let at = |what: &str| first.find(what).unwrap_or_else(|| panic!("{tool}: no {what} in {first}"));
+        assert!(
+            at("\"one\"") < at("half") && at("half") < at("\"two\"") && at("\"two\"") < at("\"result\""),
+            "{first}"
+        );
+        assert!(first.contains(r#""progressToken":"mine""#), "{first}");
+        let again = heard(&call).await;
+        assert!(!again.contains("half") && again.contains("\"result\""), "{again}");
+    }
+    assert_eq!(board.count("run"), 2);
+    logs::clean();
+}

@@ -1,17 +1,14 @@
 //! The client library against the gateway, over HTTP, in every generation.
 
-use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use taskgate_client::transport::http::ServerUrl;
 use taskgate_client::{
-    Answers, CallError, CallRequest, CallResult, Client, Event, Hosting, HttpServer, InputAnswer, InputKind,
-    Pace, PendingCall, TaskStatus, TaskUse, Version,
+    Answers, CallError, CallRequest, CallResult, Client, Event, Hosting, HttpServer, InputAnswer, Pace,
+    PendingCall, TaskStatus, TaskUse, Version,
 };
-use taskgate_gateway::{Payload, Settings, TaskQuestions};
+use taskgate_gateway::{Settings, TaskQuestions};
 
 use crate::harness::{Board, Era, Server, form, logs, serve_local, serve_with, settings, soon, steps};
 
@@ -123,54 +120,6 @@ async fn questions_are_answered() {
             }
         }
     }
-}
-
-/// The roles exchanged: the gateway asks a client that hosts tasks for one, and whoever answers takes longer than any poll. What
-/// is hosted is known by the id of its task, which stands for the question's key.
-#[tokio::test(flavor = "multi_thread")]
-async fn questions_are_answered_by_tasks_of_the_client() {
-    let board = Board::new(Era::Session);
-    let server = serve_local(&board).await;
-    let url = ServerUrl::parse(&format!("http://{}/mcp", server.addr)).expect("a URL");
-    let keys = Arc::new(Mutex::new(Vec::new()));
-    let seen = keys.clone();
-    let client = Client::builder(HttpServer::new(url))
-        .prefer(Version::V2025_11_25)
-        .answers(Answers { form: true, sampling: true, ..Answers::default() })
-        .host_tasks(Hosting { poll_interval: Duration::from_millis(200), ..Hosting::default() })
-        .input_handler(move |input| {
-            seen.lock().push(input.key.clone());
-            async move {
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                match input.kind() {
-                    InputKind::Form { .. } => InputAnswer::Accept(json!({"name": "x"})),
-                    InputKind::Sampling => {
-                        let content = json!({"type": "text", "text": "thought over"});
-                        let said = json!({"role": "assistant", "model": "m", "content": content});
-                        InputAnswer::Result(Payload::from_value(&said).expect("JSON"))
-                    }
-                    other => InputAnswer::Refuse(format!("{other:?}")),
-                }
-            }
-        })
-        .pace(Pace { floor: Duration::from_millis(20), ..Pace::default() })
-        .connect();
-    let client = soon("a connection", client).await.expect("connect");
-    let message = json!({"role": "user", "content": {"type": "text", "text": "think"}});
-    let sample =
-        json!({"method": "sampling/createMessage", "params": {"messages": [message], "maxTokens": 5}});
-    let ask = json!([{"ask": [form("A?"), sample]}, {"answers": true}]);
-    for tool in ["never", "always"] {
-        let text = done(call(&client, tool, &ask)).await.text();
-        assert!(text.contains("\"x\"") && text.contains("thought over"), "{tool}: {text}");
-        assert!(!text.contains("related-task"), "{tool}: {text}");
-    }
-    let keys = keys.lock().clone();
-    let is_task = |key: &String| key.len() >= 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
-    assert!(keys.len() == 4 && keys.iter().all(is_task), "{keys:?}");
-    assert_eq!(keys.iter().collect::<HashSet<_>>().len(), 4, "{keys:?}");
-    client.close().await;
-    logs::clean();
 }
 
 /// Case 9: questions that come before the answer to a poll are asked once, and the call goes on to its result.
@@ -319,4 +268,105 @@ async fn tasks_are_used_as_wanted() {
             }
         }
     }
+}
+
+/// Tasks by metadata (2025-10-20), in sessions of every version: the answer to the call is its result, questions and progress come with
+/// it, its handle leads back to it from another client, and it is cancelled with its call.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_a_task_by_its_metadata() {
+    for version in [Version::V2025_06_18, Version::V2025_11_25] {
+        let board = Board::new(Era::Session);
+        let server = serve_local(&board).await;
+        let client = connect(&server, version).await;
+        let begin = |what: &Value| {
+            let task = Some(TaskUse::ByMetadata);
+            client.call_with(CallRequest { task, ..CallRequest::new("do", steps(what)) })
+        };
+        let what = json!([{"count": "run"}, {"ask": [form("A?")]}, {"progress": {"progress": 1, "message": "half"}},
+            {"wait": "go"}, {"answers": true}]);
+        let mut call = begin(&what);
+        let (mut is_half, mut is_asked) = (false, false);
+        while !is_half {
+            match soon("an event", call.next()).await.expect("it goes on") {
+                Event::Asked(input) => {
+                    is_asked = true;
+                    input.answer(json!({"name": "x"}));
+                }
+                Event::Progress(progress) => is_half = progress.message.as_deref() == Some("half"),
+                _ => {}
+            }
+        }
+        assert!(is_asked, "{version:?}");
+        let handle = call.handle().expect("a handle");
+        assert_eq!(handle.version, "2025-10-20");
+        // Whoever comes back to it gets the same result as whoever has stayed.
+        let other = connect(&server, version).await;
+        assert!(
+            !soon("a state", other.get(&handle)).await.expect("a state").status.eq(&TaskStatus::Completed)
+        );
+        let resumed = other.resume(handle.clone());
+        board.open("go");
+        let (stayed, resumed) = (done(call).await.text(), done(resumed).await.text());
+        assert!(stayed.contains("\"x\"") && stayed == resumed, "{version:?} {stayed} {resumed}");
+        assert_eq!(board.count("run"), 1);
+        soon("it is deleted", other.delete(&handle)).await.expect("deleted");
+        let gone = soon("a state", other.get(&handle)).await;
+        assert!(matches!(gone, Err(CallError::Expired { .. })), "{gone:?}");
+
+        let mut call = begin(&json!([{"wait": "never"}]));
+        while call.handle().is_none() {
+            soon("an event", call.next()).await;
+        }
+        board.until("it runs", |board| board.running() == 1).await;
+        let cancelled = soon("the end", call.cancel()).await;
+        assert!(matches!(cancelled, Err(CallError::Cancelled { .. })), "{version:?} {cancelled:?}");
+        board.until("the end", |board| board.running() == 0).await;
+    }
+    logs::clean();
+}
+
+/// Both sides host: the gateway asks its client for tasks when the tool asks people and models, polls them and fetches what was answered,
+/// which reaches the tool.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_become_tasks_of_the_client() {
+    let sampling = json!({"method": "sampling/createMessage", "params": {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Q?"}}], "maxTokens": 10,
+    }});
+    let board = Board::new(Era::Session);
+    let server = serve_local(&board).await;
+    let url = ServerUrl::parse(&format!("http://{}/mcp", server.addr)).expect("a URL");
+    let hosting = Hosting { poll_interval: Duration::from_millis(50), ..Hosting::default() };
+    let client = Client::builder(HttpServer::new(url))
+        .prefer(Version::V2025_11_25)
+        .answers(Answers { sampling: true, ..Answers::ELICITATION })
+        .host_tasks(hosting)
+        .pace(Pace { floor: Duration::from_millis(20), ..Pace::default() })
+        .deadline(Duration::from_secs(30))
+        .connect();
+    let client = soon("a connection", client).await.expect("connect");
+    for tool in ["always", "never"] {
+        let ask = json!([{"ask": [form("A?"), sampling]}, {"answers": true}]);
+        let mut pending = call(&client, tool, &ask);
+        let mut asked = Vec::new();
+        while let Some(event) = soon("an event", pending.next()).await {
+            let Event::Asked(input) = event else { continue };
+            let params = input.params.as_ref().expect("params").as_str();
+            assert!(
+                !params.contains("\"task\""),
+                "what asks for a task is no part of the question: {params}"
+            );
+            asked.push(input.method.clone());
+            match input.method.as_str() {
+                "elicitation/create" => input.answer(json!({"name": "x"})),
+                _ => input.answer(
+                    json!({"role": "assistant", "content": {"type": "text", "text": "said"}, "model": "m"}),
+                ),
+            }
+        }
+        asked.sort();
+        assert_eq!(asked, ["elicitation/create", "sampling/createMessage"], "{tool}");
+        let text = done(pending).await.text();
+        assert!(text.contains("\"x\"") && text.contains("said"), "{tool} {text}");
+    }
+    logs::clean();
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskgate_task::Payload;
+use taskgate_wire::dialect::d2025_10_20;
 use taskgate_wire::hosted::{self, HostedStatus, HostedTask};
 use taskgate_wire::{Dialect, ErrorCode, Id, meta, method};
 use tokio::task::JoinSet;
@@ -16,6 +17,7 @@ use super::super::event::{Event, Progress, TaskState};
 use super::super::handle::Handle;
 use super::super::pace::Rhythm;
 use super::ends::{is_missing, with_result, without_result};
+use super::first::Original;
 use super::questions::Answered;
 use super::retries::Retries;
 use super::{Driver, cancelled, final_result, is_of_connection, sleep_until};
@@ -35,6 +37,8 @@ pub(super) struct Start {
     pub(super) handle: Handle,
     /// What its server said when it made it; `None` if that was in another life.
     pub(super) first: Option<HostedTask>,
+    /// The call itself, which is answered, too (2025-10-20).
+    pub(super) original: Original,
     /// The token under which it may report progress.
     pub(super) token: Option<Id>,
     /// What the server says apart from calls, from the time before the task was made.
@@ -42,13 +46,16 @@ pub(super) struct Start {
 }
 
 /// What comes next: the end, or nothing yet.
-type Step = Option<Result<Payload, CallError>>;
+pub(super) type Step = Option<Result<Payload, CallError>>;
 
-struct Following<'a> {
-    driver: &'a mut Driver,
+pub(super) struct Following<'a> {
+    pub(super) driver: &'a mut Driver,
     retries: &'a mut Retries,
     connection: Arc<Connection>,
     dialect: Dialect,
+    /// Whether it is spoken of as in 2025-10-20, and the call that is the task, while this connection has it.
+    pub(super) is_first: bool,
+    pub(super) original: Original,
     handle: Handle,
     token: Option<Id>,
     heard: Notifications,
@@ -61,12 +68,12 @@ struct Following<'a> {
     early: Option<Payload>,
     early_ends: u32,
     /// Whether the task has ended and only its result is missing.
-    is_over: bool,
+    pub(super) is_over: bool,
     /// The subscription to the task (2026-07-28), and whether one has brought anything, so that it is worth another.
     listening: Option<PendingCall>,
     was_told: bool,
     /// How it stood when it was asked about last.
-    last: Option<HostedTask>,
+    pub(super) last: Option<HostedTask>,
     /// Whether it is to be cancelled, `tasks/cancel`, if one is under way, and until when the task is believed to be winding
     /// down.
     is_cancelled: bool,
@@ -88,20 +95,23 @@ struct Undelivered {
 impl Driver {
     /// Follows a task to its end.
     pub(super) async fn follow(&mut self, start: Start, retries: &mut Retries) -> Result<Payload, CallError> {
-        let Start { connection, handle, first, token, heard } = start;
-        let dialect = connection.dialect.ok_or_else(no_tasks)?;
+        let Start { connection, handle, first, original, token, heard } = start;
+        let dialect = connection.dialect_for(&handle).ok_or_else(no_tasks)?;
+        let is_first = connection.speaks_first(&handle);
         let mut rhythm = Rhythm::new(self.inner.pace, first.as_ref().and_then(|task| task.poll_interval));
         if first.as_ref().is_none_or(|task| task.status != HostedStatus::Working) {
             rhythm.hurry();
         }
         retries.reset();
         self.questions.of_task();
-        let held = first.is_some().then(|| connection.clone());
+        let held = (first.is_some() || original.is_there()).then(|| connection.clone());
         let mut following = Following {
             driver: self,
             retries,
             connection,
             dialect,
+            is_first,
+            original,
             handle,
             token,
             heard,
@@ -156,6 +166,7 @@ impl Following<'_> {
             let due = self.rhythm.due();
             let step = tokio::select! {
                 biased;
+                event = self.original.next() => self.heard_original(event).await,
                 event = next_of(&mut self.state) => self.heard_state(event).await,
                 event = next_of(&mut self.result) => self.heard_result(event).await,
                 event = next_of(&mut self.cancelling) => self.heard_cancelled(event).await,
@@ -166,15 +177,12 @@ impl Following<'_> {
                 answered = self.driver.questions.next() => self.deliver(answered),
                 said = self.heard.next() => self.heard(said).await,
                 event = next_of(&mut self.listening) => self.heard_listening(event),
-                () = cancelled(&mut self.driver.orders), if !self.is_cancelled => {
-                    self.cancel();
-                    None
-                }
+                () = cancelled(&mut self.driver.orders), if !self.is_cancelled => self.cancel(),
                 () = sleep_until(self.winding_down), if self.winding_down.is_some() => {
                     Some(Err(CallError::Cancelled { message: None }))
                 }
                 () = sleep_until(due) => {
-                    self.state = Some(self.connection.about(method::TASKS_GET, &self.handle.task));
+                    self.state = Some(self.connection.about_this(method::TASKS_GET, &self.handle));
                     self.rhythm.asked();
                     None
                 }
@@ -196,7 +204,8 @@ impl Following<'_> {
     }
 
     /// Goes on over another connection. The task is asked about by its id; the tool is not called again.
-    async fn reconnect(&mut self, why: String) -> Step {
+    pub(super) async fn reconnect(&mut self, why: String) -> Step {
+        self.original.let_go();
         (self.state, self.result, self.listening) = (None, None, None);
         (self.was_told, self.early) = (false, None);
         let was_cancelling = self.cancelling.take().is_some();
@@ -210,8 +219,9 @@ impl Following<'_> {
             Ok(connection) => connection,
             Err(end) => return Some(Err(end)),
         };
-        let Some(dialect) = connection.dialect else { return Some(Err(no_tasks())) };
+        let Some(dialect) = connection.dialect_for(&handle) else { return Some(Err(no_tasks())) };
         self.dialect = dialect;
+        self.is_first = connection.speaks_first(&handle);
         self.heard = connection.session.notifications();
         self.connection = connection;
         // What is said under a token is said on the connection of its call.
@@ -219,10 +229,7 @@ impl Following<'_> {
         self.rhythm = Rhythm::new(self.driver.inner.pace, None);
         self.rhythm.hurry();
         self.listen();
-        if was_cancelling {
-            self.cancel();
-        }
-        None
+        if was_cancelling { self.cancel() } else { None }
     }
 
     async fn heard_state(&mut self, event: CallEvent) -> Step {
@@ -242,9 +249,18 @@ impl Following<'_> {
         self.state = None;
         let answer = match outcome {
             Ok(answer) => answer,
+            Err(CallFailure::Rpc(_)) if self.original.is_there() => {
+                // The call is answered all the same.
+                self.rhythm.stop();
+                return None;
+            }
             Err(failure) => return self.failed(failure).await,
         };
-        match hosted::state(self.dialect, &answer) {
+        let state = match self.is_first {
+            true => d2025_10_20::requestor::hosted(&answer),
+            false => hosted::state(self.dialect, &answer),
+        };
+        match state {
             Some(task) => self.stands(task, answer),
             None => self.puzzled("its answer is no object"),
         }
@@ -259,7 +275,9 @@ impl Following<'_> {
 
     /// What follows from where the task stands.
     fn stands(&mut self, task: HostedTask, answer: Payload) -> Step {
-        if let HostedStatus::Unknown(word) = &task.status {
+        if let HostedStatus::Unknown(word) = &task.status
+            && !(self.is_first && d2025_10_20::requestor::is_lost(&task.status))
+        {
             let word: String = word.chars().take(100).collect();
             return self.puzzled(&format!("its status is not known: {word}"));
         }
@@ -270,6 +288,9 @@ impl Following<'_> {
         }
         self.tell(&task, Some(answer));
         self.last = Some(task.clone());
+        if self.is_first {
+            return self.stands_first(task);
+        }
         let early = self.early.take();
         match (task.status, self.dialect) {
             (HostedStatus::Cancelled, _) => Some(Err(CallError::Cancelled { message: task.message })),
@@ -316,9 +337,9 @@ impl Following<'_> {
     }
 
     /// Waits for the result: that is also how the questions of a task arrive.
-    fn open_result(&mut self) -> Step {
+    pub(super) fn open_result(&mut self) -> Step {
         if self.result.is_none() {
-            self.result = Some(self.connection.about(method::TASKS_RESULT, &self.handle.task));
+            self.result = Some(self.connection.about_this(method::TASKS_RESULT, &self.handle));
         }
         None
     }
@@ -377,9 +398,25 @@ impl Following<'_> {
     }
 
     /// Tells the server that the task is not wanted any more.
-    fn cancel(&mut self) {
+    fn cancel(&mut self) -> Step {
         self.is_cancelled = true;
+        if self.is_first {
+            return self.cancel_first();
+        }
         self.cancelling = Some(self.connection.about(method::TASKS_CANCEL, &self.handle.task));
+        None
+    }
+
+    /// The server knows that the task is not wanted any more: it is believed to be ending.
+    pub(super) fn winds_down(&mut self) {
+        self.winding_down = Instant::now().checked_add(WINDING_DOWN);
+        self.rhythm.hurry();
+    }
+
+    /// There is nothing but the state of the task to go by.
+    pub(super) fn only_asks(&mut self) {
+        self.rhythm = Rhythm::new(self.driver.inner.pace, None);
+        self.rhythm.hurry();
     }
 
     async fn heard_cancelled(&mut self, event: CallEvent) -> Step {
@@ -396,16 +433,12 @@ impl Following<'_> {
             }
             Err(failure) if is_of_connection(&failure) => {
                 let step = self.reconnect(failure.to_string()).await;
-                if step.is_none() {
-                    self.cancel();
-                }
-                return step;
+                return if step.is_none() { self.cancel() } else { step };
             }
             Err(failure) => tracing::debug!(%failure, "a task may not have been cancelled"),
         }
         if !self.is_over {
-            self.winding_down = Instant::now().checked_add(WINDING_DOWN);
-            self.rhythm.hurry();
+            self.winds_down();
         }
         None
     }
@@ -542,8 +575,12 @@ impl Following<'_> {
     }
 
     /// The task cannot go on, and must not wait for ever.
-    fn given_up(&self, why: CallError) -> Result<Payload, CallError> {
-        self.connection.let_go_of(&self.handle.task);
+    fn given_up(&mut self, why: CallError) -> Result<Payload, CallError> {
+        if self.is_first {
+            self.original.cancel();
+        } else {
+            self.connection.let_go_of(&self.handle.task);
+        }
         Err(why)
     }
 }

@@ -2,6 +2,7 @@
 
 mod account;
 mod ends;
+mod first;
 mod follow;
 mod questions;
 mod retries;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskgate_task::Payload;
+use taskgate_wire::dialect::d2025_10_20;
 use taskgate_wire::{RawObject, hosted, meta};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -29,6 +31,7 @@ use crate::session::CallFailure;
 pub(super) use account::Account;
 #[cfg(feature = "ledger")]
 pub(super) use account::digest;
+use first::Original;
 use follow::Start;
 use questions::Questions;
 pub(super) use questions::{key_of, refusal};
@@ -129,6 +132,7 @@ impl Driver {
             }
             Job::Resume(handle) => self.resume(handle).await?,
         };
+        let raw = meta::without(d2025_10_20::RELATED_TASK, raw);
         Ok(CallResult::read(meta::without(meta::RELATED_TASK, raw)))
     }
 
@@ -151,6 +155,12 @@ impl Driver {
             match sent {
                 Sent::Result(raw) => return Ok(raw),
                 Sent::Task(start) => return self.follow(*start, &mut retries).await,
+                Sent::Sought(start, why) => {
+                    let end = self.follow(*start, &mut retries).await;
+                    // There is no such task: the call has not arrived, or its server makes none.
+                    let is_none = matches!(end, Err(CallError::Expired { .. } | CallError::Unsupported(_)));
+                    return if is_none { Err(CallError::Uncertain { why }) } else { end };
+                }
                 Sent::Asked(asked) => {
                     round = Some(self.answer_round(asked).await?);
                     retries.reset();
@@ -178,7 +188,11 @@ impl Driver {
         let mut retries = Retries::new(self.inner.patience);
         let connection = self.connected(Era::of(&handle.version), &mut retries, Some(&handle)).await?;
         let heard = connection.session.notifications();
-        self.follow(Start { connection, handle, first: None, token: None, heard }, &mut retries).await
+        self.follow(
+            Start { connection, handle, first: None, original: Original::default(), token: None, heard },
+            &mut retries,
+        )
+        .await
     }
 
     /// A connection, as soon as there is one.

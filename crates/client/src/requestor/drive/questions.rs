@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use taskgate_task::Payload;
+use taskgate_wire::dialect::d2025_10_20;
 use taskgate_wire::{Id, RawObject, RpcError, hosted, meta, method};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
@@ -111,6 +112,7 @@ impl Questions {
         let Question { id, method, params, reply } = question;
         let related = params.as_ref().and_then(related_task);
         let params = params.map(|params| meta::without(meta::RELATED_TASK, params));
+        let params = params.map(|params| meta::without(d2025_10_20::RELATED_TASK, params));
         let params = params.map(meta::without_progress_token);
         if let Err(missing) = self.inner.able.allow(&method, params.as_ref()) {
             let why = format!("This client did not declare {missing}");

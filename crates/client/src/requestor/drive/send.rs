@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::value::to_raw_value;
 use taskgate_task::{InvalidPayload, Payload};
+use taskgate_wire::dialect::d2025_10_20;
 use taskgate_wire::hosted::{self, HostedTask};
 use taskgate_wire::tool::TaskSupport;
 use taskgate_wire::{Dialect, ErrorCode, Id, RawObject, meta, method, translate};
@@ -16,6 +17,7 @@ use super::super::endpoint::Endpoint;
 use super::super::error::{CallError, RpcFailure};
 use super::super::event::{Event, Progress};
 use super::super::handle::Handle;
+use super::first::{Original, by_metadata, created};
 use super::follow::Start;
 use super::round::Round;
 use super::{Driver, Kind, Lost, SAID_WITHIN, cancelled, kind_of};
@@ -34,6 +36,8 @@ pub(super) enum Sent {
     Result(Payload),
     /// The server has made a task of it.
     Task(Box<Start>),
+    /// It may have arrived, and is looked for by the id that its metadata gave it. This is what happened.
+    Sought(Box<Start>, String),
     /// The server wants answers first.
     Asked(Payload),
     /// It was refused for a reason that is gone now. Nothing has run.
@@ -54,6 +58,8 @@ struct How<'a> {
     /// Whether it is only to be found.
     finds: bool,
     round: Option<&'a Round>,
+    /// The task that its metadata makes of it (2025-10-20).
+    first: Option<&'a Handle>,
 }
 
 impl Driver {
@@ -73,7 +79,12 @@ impl Driver {
         };
         let key = request.idempotency_key.as_deref().filter(|_| connection.honours_keys && asks);
         self.account.sending(&self.inner, request, key.is_some()).await?;
-        let how = How { asks, key, round, finds: false };
+        let first = self.named(connection, request)?;
+        if let Some(handle) = &first {
+            // Whatever happens from now on, the task can be found.
+            self.account.accepted(handle).await?;
+        }
+        let how = How { asks, key, round, finds: false, first: first.as_ref() };
         match self.attempt(connection, request, &how).await? {
             Ok(sent) => Ok(sent),
             Err(error) => {
@@ -103,7 +114,7 @@ impl Driver {
         let uncertain = |why: &str| CallError::Uncertain { why: why.to_owned() };
         let key = request.idempotency_key.as_deref().filter(|_| connection.honours_keys);
         let key = key.ok_or_else(|| uncertain(&lost.why))?;
-        let how = How { asks: true, key: Some(key), finds: true, round: None };
+        let how = How { asks: true, key: Some(key), finds: true, round: None, first: None };
         match self.attempt(connection, request, &how).await? {
             Ok(sent) => Ok(sent),
             Err(error) if hosted::is_unknown_key(&error) && lost.may_send => Ok(Sent::Unknown),
@@ -121,10 +132,13 @@ impl Driver {
         request: &CallRequest,
         how: &How<'_>,
     ) -> Result<Result<Sent, Payload>, CallError> {
-        let params =
-            params(connection.dialect, request, how).map_err(|error| CallError::Params(error.to_string()))?;
+        let params = params(connection.dialect, request, how).and_then(|params| match how.first {
+            Some(handle) => d2025_10_20::requestor::as_task(&params, &handle.task, request.ttl),
+            None => Ok(params),
+        });
+        let params = params.map_err(|error| CallError::Params(error.to_string()))?;
         // From before the call: what is said of its task may overtake the answer that names it.
-        let heard = connection.session.notifications();
+        let mut heard = connection.session.notifications();
         let call = connection.call(method::TOOLS_CALL, Some(params.as_raw()), how.asks);
         let token = call.id().clone();
         if let Some(round) = how.round {
@@ -145,6 +159,10 @@ impl Driver {
                     CallEvent::Notification { .. } => {}
                     CallEvent::Done(answer) => break answer,
                 },
+                handle = created(how.first, &mut heard) => {
+                    let original = Original::new(sending.call.take());
+                    return Ok(Ok(Sent::Task(Box::new(self.made(connection, handle, original, token, heard)))));
+                }
                 // Questions of a call have a stream of their own to be answered by.
                 _ = self.questions.next() => {}
                 () = cancelled(&mut self.orders) => {
@@ -154,6 +172,13 @@ impl Driver {
         };
         drop(sending);
         match answer {
+            Err(failure)
+                if is_lost(&failure)
+                    && let Some(handle) = how.first =>
+            {
+                let start = self.made(connection, handle, Original::default(), token, heard);
+                Ok(Ok(Sent::Sought(Box::new(start), failure.to_string())))
+            }
             Ok(raw) => self.answered(connection, request, how.asks, raw, token, heard).await.map(Ok),
             Err(CallFailure::Rpc(error)) => Ok(Err(error)),
             Err(failure) => not_answered(failure, how, request).map(Ok),
@@ -174,6 +199,7 @@ impl Driver {
             return Ok(Ok(false));
         }
         Ok(match connection.dialect {
+            _ if by_metadata(connection, wanted) => Ok(false),
             None => Ok(false),
             Some(Dialect::D2026_07_28) => Ok(true),
             Some(Dialect::D2025_11_25) if !connection.hosts_tasks => Ok(false),
@@ -263,7 +289,8 @@ impl Driver {
             return Err(error);
         }
         self.feed.push(Event::Accepted(handle.clone()));
-        Ok(Start { connection: connection.clone(), handle, first: Some(first), token: Some(token), heard })
+        let (connection, first, original) = (connection.clone(), Some(first), Original::default());
+        Ok(Start { connection, handle, first, original, token: Some(token), heard })
     }
 }
 

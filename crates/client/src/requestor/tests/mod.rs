@@ -3,6 +3,7 @@
 mod basics;
 mod cancelling;
 mod ends;
+mod first;
 mod hosting;
 mod input;
 #[cfg(feature = "ledger")]

@@ -3,6 +3,7 @@
 
 mod decode;
 mod encode;
+pub mod requestor;
 mod shapes;
 
 pub use decode::{Call, TaskId, TaskRequest, asked, decode, is_augmentable};
