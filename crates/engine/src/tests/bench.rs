@@ -328,6 +328,7 @@ impl Bench {
             lifetime: LifetimePolicy::default(),
             poll_interval: Duration::from_secs(1),
             immediate: None,
+            queued: None,
         }
     }
 

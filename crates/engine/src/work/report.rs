@@ -24,6 +24,8 @@ struct Shared {
     waits: AtomicBool,
     /// What a host may tell its model as soon as the work has become a task.
     immediate: Mutex<Option<String>>,
+    /// Why the work has not begun yet, if it has been let wait for its turn.
+    queued: Mutex<Option<String>>,
 }
 
 #[derive(Debug)]
@@ -63,6 +65,7 @@ impl Report {
             last_sign,
             waits: AtomicBool::new(false),
             immediate: Mutex::default(),
+            queued: Mutex::default(),
         }))
     }
 
@@ -171,6 +174,24 @@ impl Report {
     /// What the work has waited for has happened, as the line for people says.
     pub fn go_on(&self, message: String) {
         self.line(message);
+    }
+
+    /// The work waits for its turn to begin, which is no silence of it. Should its call become a task meanwhile, the task says so from
+    /// its beginning.
+    pub fn queued(&self, message: String) {
+        self.alive();
+        *self.0.queued.lock() = Some(message);
+        self.0.waits.store(true, Ordering::Relaxed);
+    }
+
+    /// The work's turn has come.
+    pub fn begins(&self, message: String) {
+        *self.0.queued.lock() = None;
+        self.line(message);
+    }
+
+    pub(crate) fn waits_for_its_turn(&self) -> Option<String> {
+        self.0.queued.lock().clone()
     }
 
     /// A line that must not be left out, as progress may be: nothing may follow it for a long time.

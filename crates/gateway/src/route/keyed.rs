@@ -79,11 +79,15 @@ impl Gateway {
         let task = match found {
             Some(task) => task,
             None => {
+                let mut place = self.place_for_task(caller).await?;
                 let launch = match launch() {
                     Ok(launch) => launch,
                     Err(answered) => return answered,
                 };
-                self.0.engine.submit(launch, Some(key), ttl).await.map_err(refusal)?.task
+                let size = launch.work.text().as_str().len();
+                let task = self.0.engine.submit(launch, Some(key), ttl).await.map_err(refusal)?.task;
+                place.is_task(size);
+                task
             }
         };
         let task = match patience {

@@ -24,6 +24,7 @@ impl Gateway {
         asked: Listen,
         out: &Outlet,
     ) -> Answer {
+        let _place = self.0.limits.stream(caller).map_err(|refusal| refusal.to_error().to_payload())?;
         let ids: Vec<TaskId> =
             asked.task_ids.iter().flatten().filter_map(|text| TaskId::parse(text).ok()).collect();
         // Followed first and read afterwards: whatever is committed from here on is either in the record that
@@ -39,6 +40,9 @@ impl Gateway {
             {
                 first.push(task);
             }
+        }
+        if asked.task_ids.as_ref().is_some_and(|asked| first.len() < asked.len()) {
+            self.0.limits.unknown_id(caller).await;
         }
         let (granted, _interests) = self.grant(caller.owner(), &asked).await?;
         let mut foreign = self.subscribe_foreign(caller.owner(), &asked).await;

@@ -19,6 +19,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::{json, json_body};
+use crate::bounds::{Limit, Refusal};
 use crate::route::Answer;
 use crate::server::message;
 
@@ -74,6 +75,11 @@ impl Reply {
 
 /// An answer as one JSON object.
 pub fn whole(id: Id, answer: Answer, statuses: bool) -> Response {
+    if let Err(error) = &answer
+        && let Some((limit, seconds)) = Refusal::read(error)
+    {
+        return limited(limit, seconds, message(id, answer).to_text());
+    }
     let status = match &answer {
         Err(error) if statuses => status_of(error),
         _ => StatusCode::OK,
@@ -84,6 +90,20 @@ pub fn whole(id: Id, answer: Answer, statuses: bool) -> Response {
         Some((head, result, tail)) => json_body(status, pieces(head, result, tail)),
         None => json(status, message.to_text()),
     }
+}
+
+/// What a limit refuses, as the answer.
+pub fn refused(id: Option<Id>, refusal: &Refusal) -> Response {
+    let seconds = u16::try_from(refusal.retry_after.as_millis().div_ceil(1000)).unwrap_or(u16::MAX);
+    limited(refusal.limit, seconds, Message::error(id, &refusal.to_error()).to_text())
+}
+
+fn limited(limit: Limit, seconds: u16, text: String) -> Response {
+    let status =
+        if limit.is_of_caller() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE };
+    let mut response = json(status, text);
+    response.headers_mut().insert(header::RETRY_AFTER, seconds.max(1).into());
+    response
 }
 
 /// From how many bytes on a result is sent from where it lies instead of from a copy.

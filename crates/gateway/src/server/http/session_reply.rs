@@ -54,6 +54,6 @@ impl SessionReply {
             // The answer goes on the stream whether somebody reads it or not.
             None => drop(tokio::spawn(async move { finish(run.await) })),
         }
-        connection::respond(self.session, self.reader, settings)
+        connection::respond(self.session, self.reader, settings, None)
     }
 }
