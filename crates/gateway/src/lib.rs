@@ -15,6 +15,7 @@
 //! ```
 
 pub mod admin;
+mod backlog;
 mod bounds;
 mod builder;
 mod client_task;

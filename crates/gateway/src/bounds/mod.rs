@@ -91,6 +91,11 @@ impl Limits {
         self.owners.of(owner.as_str(), &self.settings)
     }
 
+    /// How many bytes may wait for a client that does not read.
+    pub fn backlog(&self) -> usize {
+        self.settings.backlog
+    }
+
     /// Who may run a call next.
     pub fn turns(&self) -> &Arc<Turns> {
         &self.turns

@@ -34,13 +34,16 @@ impl Runner for Turn {
             if work.checkpoint.is_some() { turns.admit_running(&owner) } else { turns.admit_again(&owner) }
         });
         let with = self.with.clone();
+        // Said before anything is awaited: a call that becomes a task at once is one before its work is looked at.
+        if ticket.waits() {
+            report.queued(QUEUED.to_owned());
+        }
         Box::pin(async move {
             let _permit = if ticket.waits() {
                 // Whoever looks at a task that was begun before would not see it otherwise.
                 if report.is_task() && work.is_taken_up {
                     report.wait(QUEUED.to_owned());
                 }
-                report.queued(QUEUED.to_owned());
                 let permit = ticket.turn().await;
                 report.begins("The call's turn has come".to_owned());
                 permit

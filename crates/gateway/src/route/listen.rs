@@ -64,20 +64,26 @@ impl Gateway {
                             && task.version > *seen
                         {
                             *seen = task.version;
-                            notify(out, method::TASK_NOTIFICATION, d2026_07_28::notification(&task, request.id)?);
+                            if !notify(out, method::TASK_NOTIFICATION, d2026_07_28::notification(&task, request.id)?) {
+                                return ended(request.id);
+                            }
                         }
                     }
                     Some(News::Deleted(_)) => {}
                     None => return ended(request.id),
                 },
                 Some(change) = changes.next() => {
-                    if wanted(&granted, &change) {
-                        notify(out, &change.method, with_subscription(change.params.as_ref(), request.id));
+                    if wanted(&granted, &change)
+                        && !notify(out, &change.method, with_subscription(change.params.as_ref(), request.id))
+                    {
+                        return ended(request.id);
                     }
                 }
                 said = foreign.next() => match said {
                     Some((method, params)) => {
-                        notify(out, &method, with_subscription(params.as_ref(), request.id));
+                        if !notify(out, &method, with_subscription(params.as_ref(), request.id)) {
+                            return ended(request.id);
+                        }
                     }
                     // The server has gone that knows what this is about. Whoever listens may listen again.
                     None => return ended(request.id),
@@ -135,8 +141,9 @@ fn wanted(granted: &Listen, change: &Change) -> bool {
     }
 }
 
-fn notify(out: &Outlet, method: &str, params: Payload) {
-    out.send(Message::Notification { method: method.to_owned(), params: Some(params) });
+/// `false` if its reader is too far behind, or gone: then the subscription has an end, so that nobody takes it for complete.
+fn notify(out: &Outlet, method: &str, params: Payload) -> bool {
+    out.send(Message::Notification { method: method.to_owned(), params: Some(params) })
 }
 
 fn with_subscription(params: Option<&Payload>, id: &Id) -> Payload {

@@ -15,10 +15,10 @@ use futures_util::{FutureExt, Stream};
 use serde::Deserialize;
 use taskgate_task::Payload;
 use taskgate_wire::{Id, Message, sse};
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::{json, json_body};
+use crate::backlog::Unread;
 use crate::bounds::{Limit, Refusal};
 use crate::route::Answer;
 use crate::server::message;
@@ -33,7 +33,7 @@ pub struct Reply {
     /// What becomes the answer.
     pub run: BoxFuture<'static, Answer>,
     /// What comes before the answer.
-    pub messages: UnboundedReceiver<Message>,
+    pub messages: Unread,
     /// How often an idle stream gets a comment.
     pub keep_alive: Duration,
     /// Whether the caller reads SSE.
@@ -52,8 +52,8 @@ impl Reply {
             biased;
             Some(first) = self.messages.recv() => Some(first),
             answer = &mut self.run => match self.messages.try_recv() {
-                Err(_) => return whole(self.id, answer, true),
-                Ok(first) => {
+                None => return whole(self.id, answer, true),
+                Some(first) => {
                     self.run = Box::pin(std::future::ready(answer));
                     Some(first)
                 }
@@ -185,7 +185,7 @@ pub fn ticks(keep_alive: Duration) -> Interval {
 /// Messages as they come, then the last one.
 struct Events {
     opening: Option<String>,
-    messages: UnboundedReceiver<Message>,
+    messages: Unread,
     last: Option<BoxFuture<'static, Message>>,
     ticks: Interval,
 }
@@ -207,7 +207,7 @@ impl Stream for Events {
         }
         if let Poll::Ready(message) = end {
             // Polling may stop early to let others run; what is left in the queue would be lost with it.
-            while let Ok(message) = this.messages.try_recv() {
+            while let Some(message) = this.messages.try_recv() {
                 batch.push_str(&sse::event(&message.to_text()));
             }
             this.last = None;
