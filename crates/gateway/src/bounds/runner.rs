@@ -35,11 +35,12 @@ impl Runner for Turn {
         });
         let with = self.with.clone();
         // Said before anything is awaited: a call that becomes a task at once is one before its work is looked at.
-        if ticket.waits() {
+        let waits = ticket.waits();
+        if waits {
             report.queued(QUEUED.to_owned());
         }
         Box::pin(async move {
-            let _permit = if ticket.waits() {
+            let _permit = if waits {
                 // Whoever looks at a task that was begun before would not see it otherwise.
                 if report.is_task() && work.is_taken_up {
                     report.wait(QUEUED.to_owned());
