@@ -63,7 +63,7 @@ impl Limits {
         Arc::new(Limits {
             owners: Owners::new(),
             strangers: Arc::new(OwnerUse::new(&settings, false)),
-            tasks: Tasks::default(),
+            tasks: Tasks::new(),
             turns: Turns::new(&settings),
             streams: Arc::default(),
             parked: Arc::default(),

@@ -51,7 +51,7 @@ impl OwnerUse {
         let rate = |number: Option<usize>, burst| number.map(|number| Rate::per_second(number, burst));
         OwnerUse {
             is_bounded,
-            tasks: Tasks::default(),
+            tasks: Tasks::new(),
             line: Line::default(),
             streams: Arc::default(),
             parked: Arc::default(),

@@ -22,7 +22,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 const SHARE: u32 = 20;
 
 /// The tasks of an owner, or all.
-#[derive(Default)]
 pub struct Tasks {
     open: AtomicU64,
     stored: AtomicU64,
@@ -32,13 +31,11 @@ pub struct Tasks {
     made_bytes: AtomicU64,
     /// Calls that may become tasks.
     pending: AtomicU64,
-    counted: tokio::sync::Mutex<Option<Counted>>,
-}
-
-#[derive(Clone, Copy)]
-struct Counted {
-    at: Instant,
-    again_at: Instant,
+    began: Instant,
+    /// When they were counted, in milliseconds since then and one more; 0 if they never were.
+    counted_at: AtomicU64,
+    /// Held by whoever counts: not before when it is to be done again.
+    counting: tokio::sync::Mutex<Instant>,
 }
 
 /// What is allowed of it.
@@ -80,6 +77,13 @@ impl Most {
 }
 
 impl Tasks {
+    pub fn new() -> Self {
+        let began = Instant::now();
+        let [open, stored, bytes, made, made_bytes, pending, counted_at] = Default::default();
+        let counting = tokio::sync::Mutex::new(began);
+        Tasks { open, stored, bytes, made, made_bytes, pending, began, counted_at, counting }
+    }
+
     /// Takes a place for a call that may become a task. `owner` says whose these are.
     pub async fn enter(
         &self,
@@ -92,7 +96,7 @@ impl Tasks {
         if most.is_none() || self.is_known(is_shared) && self.over(most).is_none() {
             return Ok(());
         }
-        let refused = match self.count(store, owner, is_shared).await {
+        let refused = match self.count(store, owner, most, is_shared).await {
             Ok(()) => self.over(most),
             Err(error) => {
                 // Whoever cannot count cannot keep a task either, and then says so.
@@ -120,11 +124,14 @@ impl Tasks {
 
     /// Whether what was counted can be believed.
     fn is_known(&self, is_shared: bool) -> bool {
-        match self.counted.try_lock() {
-            Ok(counted) => counted.is_some_and(|counted| !is_shared || counted.at.elapsed() < BELIEVED),
-            // Being counted at the moment.
-            Err(_) => false,
+        match self.counted_at.load(Ordering::Relaxed) {
+            0 => false,
+            at => !is_shared || self.now().saturating_sub(at) < BELIEVED.as_millis() as u64,
         }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
     /// The limit that what there is exceeds, the places that are taken included.
@@ -141,18 +148,17 @@ impl Tasks {
             .or_else(|| exceeds(most.bytes, bytes + made_bytes))
     }
 
-    /// Counts what there is, unless that was just done.
+    /// Counts what there is, unless somebody else just did.
     async fn count(
         &self,
         store: &dyn Store,
         owner: Option<&Owner>,
+        most: &Most,
         is_shared: bool,
     ) -> Result<(), StoreError> {
-        let mut counted = self.counted.lock().await;
-        let now = Instant::now();
-        if counted
-            .is_some_and(|counted| now < counted.again_at && (!is_shared || counted.at.elapsed() < BELIEVED))
-        {
+        let mut not_before = self.counting.lock().await;
+        let began = Instant::now();
+        if self.is_known(is_shared) && (self.over(most).is_none() || began < *not_before) {
             return Ok(());
         }
         // What is made meanwhile may be in the count or not; counted twice it is until the next time.
@@ -163,8 +169,39 @@ impl Tasks {
         self.bytes.store(tally.bytes, Ordering::Relaxed);
         self.made.fetch_sub(made, Ordering::Relaxed);
         self.made_bytes.fetch_sub(made_bytes, Ordering::Relaxed);
-        let at = Instant::now();
-        *counted = Some(Counted { at, again_at: at + PAUSE.max((at - now) * SHARE) });
+        self.counted_at.store(self.now(), Ordering::Relaxed);
+        *not_before = Instant::now() + PAUSE.max(began.elapsed() * SHARE);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use taskgate_engine::MemoryStore;
+
+    fn most(open: usize) -> Most {
+        Most::of_owner(&LimitSettings { owner_open_tasks: Some(open), ..LimitSettings::default() })
+    }
+
+    /// Far below its limit nothing is counted but once, and at it no more often than the counting is worth.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_counted_is_believed_until_it_comes_near_the_limit() {
+        let (tasks, store, owner) = (Tasks::new(), MemoryStore::new(), Owner::local());
+        let enter = async || tasks.enter(&store, Some(&owner), &most(3), false).await;
+        for _ in 0..3 {
+            enter().await.expect("room");
+            // The store does not have it: it has ended and is gone, which only counting can tell.
+            tasks.leave(Some(10));
+        }
+        let refused = enter().await.expect_err("as far as is known there are three");
+        assert_eq!(refused, Refusal::new(Limit::OwnerOpenTasks, 3));
+        tokio::time::advance(PAUSE).await;
+        enter().await.expect("counted again");
+        enter().await.expect("room");
+        enter().await.expect("room");
+        enter().await.expect_err("three calls may become tasks");
+        tasks.leave(None);
+        enter().await.expect("one has ended");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
-use taskgate_gateway::{Gateway, LimitSettings, Settings};
+use taskgate_gateway::{Bind, Gateway, LimitSettings, Settings};
 use tokio::time::Instant;
 use tower::ServiceExt;
 
@@ -386,4 +386,69 @@ async fn ten_thousand_idle_streams_are_cheap() {
 fn resident() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("statm");
     pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("pages") * 4096
+}
+
+/// Issue "Limits", load: a flood of creations by one owner makes as many tasks as the owner may have and nothing else, however they
+/// race; others make theirs meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_creations_makes_as_many_tasks_as_may_be() {
+    const MOST: usize = 50;
+    let limits = LimitSettings { owner_open_tasks: Some(MOST), ..LimitSettings::default() };
+    let board = Board::new(Era::Session);
+    let settings = Settings { limits, bind: Bind::Session, session_requests: 100_000, ..settings() };
+    let gateway = gateway(&board, settings).await;
+    let greedy = Direct::open(&gateway, "2025-11-25").await;
+    let call = || json!({"name": "always", "arguments": steps(&json!([{"wait": "go"}])), "task": {}});
+    let flood: Vec<_> = (0..2000)
+        .map(|number| {
+            let greedy = greedy.clone();
+            tokio::spawn(async move { answer(greedy.request(number, "tools/call", call()).await).await })
+        })
+        .collect();
+    let modest = Direct::open(&gateway, "2025-11-25").await;
+    for number in 0..5 {
+        let made = answer(modest.request(number, "tools/call", call()).await).await;
+        assert!(made["result"]["task"]["taskId"].is_string(), "{made}");
+    }
+    let mut made = 0;
+    for call in flood {
+        let answered = call.await.expect("no panic");
+        match answered.get("result") {
+            Some(_) => made += 1,
+            None => assert_eq!(answered["error"]["data"]["limit"], "owner_open_tasks", "{answered}"),
+        }
+    }
+    assert_eq!(made, MOST);
+    let kept = gateway.engine().store().tally(None).await.expect("a tally");
+    assert_eq!(kept.stored(), MOST as u64 + 5);
+    board.until("the calls that were let in", |board| board.running() == MOST + 5).await;
+    assert_eq!(board.count("calls"), MOST + 5);
+}
+
+/// Issue "Limits", load: a storm of questions by one owner is refused beyond its rate, and every question of others is answered.
+#[tokio::test(start_paused = true)]
+async fn a_storm_of_polls_is_nobody_elses() {
+    let limits = LimitSettings { owner_polls: Some(20), ..LimitSettings::default() };
+    let board = Board::new(Era::Session);
+    let gateway = gateway(&board, Settings { limits, ..settings() }).await;
+    let storm = Direct::open(&gateway, "2025-11-25").await;
+    let call = json!({"name": "always", "arguments": steps(&json!([])), "task": {}});
+    let made = answer(storm.request(1, "tools/call", call).await).await;
+    let about = json!({"taskId": made["result"]["task"]["taskId"]});
+    let mut answered = 0;
+    let others: Vec<Direct> =
+        futures_util::future::join_all((0..10).map(|_| Direct::open(&gateway, "2025-11-25"))).await;
+    for round in 0..10 {
+        for number in 0..100 {
+            let status = storm.request(number, "tasks/get", about.clone()).await.status;
+            assert!(status == 200 || status == 429, "{status}");
+            answered += usize::from(status == 200);
+        }
+        for other in &others {
+            assert_eq!(other.request(round, "tasks/get", about.clone()).await.status, 200);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // A burst of a second's, and what a second brings again.
+    assert!((20..=41).contains(&answered), "{answered}");
 }
