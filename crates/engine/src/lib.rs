@@ -18,7 +18,7 @@ pub use engine::{Engine, NodeSettings};
 pub use error::EngineError;
 pub use feed::{Feed, Following, News};
 pub use ops::{Submitted, Watch};
-pub use store::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, Stored};
+pub use store::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, Stored, Tally};
 #[cfg(feature = "postgres")]
 pub use store::{PostgresOptions, PostgresStore};
 pub use work::{

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use taskgate_engine::{Engine, EngineError, MemoryStore, Store, StoreError};
 
+use crate::bounds::Limits;
 use crate::gateway::Gateway;
 use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
 use crate::pool::Pool;
@@ -165,7 +166,8 @@ impl GatewayBuilder {
         let specs = common.complete(self.upstreams)?;
         let states = States::new(&engine).await?;
         let owns = specs.iter().map(|spec| common.own_runner(spec)).collect::<Result<Vec<_>, _>>()?;
-        let pool = Pool::new(common, &self.settings);
+        let limits = Limits::new(self.settings.limits.clone());
+        let pool = Pool::new(common, &self.settings, limits.clone());
         let upstreams = specs.into_iter().zip(owns).map(|(spec, own)| pool.start(spec, own, false));
         *pool.all.write() = Upstreams::new(upstreams.collect());
         for upstream in pool.all().iter() {
@@ -176,7 +178,7 @@ impl GatewayBuilder {
             tracing::info!(rescued, "settled tasks that an earlier process left unfinished");
         }
         engine.start_upkeep();
-        let gateway = Gateway::new(engine, pool, self.settings, states, callbacks, tls);
+        let gateway = Gateway::new(engine, pool, self.settings, limits, states, callbacks, tls);
         if let Some(yard) = yard {
             gateway.keep_tidy(yard);
         }

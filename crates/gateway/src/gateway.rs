@@ -8,6 +8,7 @@ use taskgate_wire::tool::{ParamHeader, ToolFacts};
 use taskgate_wire::{ListKind, RpcError};
 use tokio::sync::{Notify, watch};
 
+use crate::bounds::Limits;
 use crate::builder::GatewayBuilder;
 use crate::policy::{Settings, ToolPolicy};
 use crate::pool::Pool;
@@ -25,6 +26,7 @@ pub(crate) struct Inner {
     pub(crate) engine: Engine,
     pub(crate) pool: Arc<Pool>,
     pub(crate) settings: Settings,
+    pub(crate) limits: Arc<Limits>,
     pub(crate) sessions: Sessions,
     pub(crate) parked: Parked,
     pub(crate) states: States,
@@ -75,6 +77,7 @@ impl Gateway {
         engine: Engine,
         pool: Arc<Pool>,
         settings: Settings,
+        limits: Arc<Limits>,
         states: States,
         callbacks: Option<Arc<Callbacks>>,
         tls: Option<Tls>,
@@ -83,6 +86,7 @@ impl Gateway {
             engine,
             pool,
             settings,
+            limits,
             sessions: Sessions::default(),
             parked: Parked::default(),
             states,
@@ -156,6 +160,7 @@ impl Gateway {
                 let Some(inner) = inner.upgrade() else { return };
                 inner.sessions.tidy(&inner.settings);
                 inner.parked.drop_expired();
+                inner.limits.tidy();
             }
         });
     }
@@ -225,6 +230,7 @@ impl Gateway {
             lifetime: target.policy.lifetime,
             poll_interval: target.policy.poll_interval,
             immediate,
+            queued: None,
         })
     }
 }

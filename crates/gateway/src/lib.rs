@@ -15,12 +15,15 @@
 //! ```
 
 pub mod admin;
+mod backlog;
+mod bounds;
 mod builder;
 mod client_task;
 mod config;
 mod gateway;
 mod hosts;
 mod immediate;
+mod metrics;
 mod outlet;
 mod policy;
 mod pool;
@@ -35,6 +38,7 @@ mod to_client;
 mod upstream;
 mod upstreams;
 
+pub use bounds::LimitSettings;
 pub use builder::{BuildError, GatewayBuilder};
 pub use config::*;
 pub use gateway::Gateway;

@@ -3,6 +3,8 @@ use std::sync::Arc;
 use taskgate_wire::Message;
 use tokio::sync::mpsc;
 
+use crate::backlog::{Backlog, Unread};
+
 use crate::stream::EventStream;
 
 /// Where messages to the other side are put: one request's stream, a session's general stream, or stdout.
@@ -13,16 +15,17 @@ pub struct Outlet(Way);
 enum Way {
     Nowhere,
     /// Read by one reader, and gone with it.
-    Queue(mpsc::UnboundedSender<Message>),
+    Queue(mpsc::UnboundedSender<Message>, Arc<Backlog>),
     /// Read by whoever is connected at the time.
     Stream(Arc<EventStream>),
 }
 
 impl Outlet {
-    /// An outlet and its far end.
-    pub fn new() -> (Outlet, mpsc::UnboundedReceiver<Message>) {
+    /// An outlet and its far end, whose reader may be that far behind.
+    pub fn new(backlog: Backlog) -> (Outlet, Unread) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (Outlet(Way::Queue(sender)), receiver)
+        let backlog = Arc::new(backlog);
+        (Outlet(Way::Queue(sender, backlog.clone())), Unread::new(receiver, backlog))
     }
 
     /// An outlet that leads nowhere, for what is answered at once.
@@ -39,7 +42,11 @@ impl Outlet {
     pub fn send(&self, message: Message) -> bool {
         match &self.0 {
             Way::Nowhere => false,
-            Way::Queue(sender) => sender.send(message).is_ok(),
+            Way::Queue(sender, backlog) => match backlog.takes(&message) {
+                Some(true) => sender.send(message).is_ok(),
+                Some(false) => true,
+                None => false,
+            },
             Way::Stream(stream) => stream.send(&message),
         }
     }
@@ -61,7 +68,7 @@ impl Outlet {
     pub async fn forgotten(&self) -> bool {
         match &self.0 {
             Way::Nowhere => false,
-            Way::Queue(sender) => {
+            Way::Queue(sender, _) => {
                 sender.closed().await;
                 false
             }
@@ -73,7 +80,7 @@ impl Outlet {
     pub fn is_closed(&self) -> bool {
         match &self.0 {
             Way::Nowhere => true,
-            Way::Queue(sender) => sender.is_closed(),
+            Way::Queue(sender, _) => sender.is_closed(),
             Way::Stream(stream) => stream.is_closed(),
         }
     }
@@ -82,7 +89,7 @@ impl Outlet {
     pub async fn closed(&self) {
         match &self.0 {
             Way::Nowhere => {}
-            Way::Queue(sender) => sender.closed().await,
+            Way::Queue(sender, _) => sender.closed().await,
             Way::Stream(stream) => stream.closed().await,
         }
     }
@@ -91,7 +98,7 @@ impl Outlet {
     pub async fn gone(&self) {
         match &self.0 {
             Way::Nowhere => {}
-            Way::Queue(sender) => sender.closed().await,
+            Way::Queue(sender, _) => sender.closed().await,
             Way::Stream(stream) => stream.gone().await,
         }
     }

@@ -10,6 +10,7 @@ use taskgate_client::transport::stdio::StdioCommand;
 use taskgate_engine::NodeSettings;
 use taskgate_task::{LifetimePolicy, WorkClass};
 
+use crate::bounds::LimitSettings;
 use crate::hosts::HostSettings;
 use crate::upstream::{CommandTool, JobTool};
 
@@ -261,6 +262,8 @@ pub struct Settings {
     pub session_requests: usize,
     /// How streams of sessions behave.
     pub streams: StreamSettings,
+    /// How much may be asked of this gateway.
+    pub limits: LimitSettings,
     /// What connections of clients may cost.
     pub connections: ConnectionSettings,
     /// The certificate with which connections are encrypted; without it they are not.
@@ -292,6 +295,7 @@ impl Default for Settings {
             max_owner_sessions: 1000,
             session_requests: 1000,
             streams: StreamSettings::default(),
+            limits: LimitSettings::default(),
             connections: ConnectionSettings::default(),
             tls: None,
             hosts: HostSettings::default(),

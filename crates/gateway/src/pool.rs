@@ -16,6 +16,7 @@ use taskgate_task::Owner;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
+use crate::bounds::Limits;
 use crate::policy::{Settings, UpstreamSpec};
 use crate::reload::{Common, Reloaded};
 use crate::route::Levels;
@@ -45,6 +46,8 @@ pub(crate) struct Pool {
     guests: Mutex<HashMap<Owner, Guest>>,
     idle: Duration,
     most: usize,
+    /// What calls are held against.
+    limits: Arc<Limits>,
 }
 
 /// An owner with connections of its own.
@@ -77,7 +80,7 @@ impl View {
 
 impl Pool {
     /// One without any upstream.
-    pub(crate) fn new(common: Common, settings: &Settings) -> Arc<Pool> {
+    pub(crate) fn new(common: Common, settings: &Settings, limits: Arc<Limits>) -> Arc<Pool> {
         Arc::new(Pool {
             common,
             all: RwLock::new(Upstreams::new(Vec::new())),
@@ -86,6 +89,7 @@ impl Pool {
             guests: Mutex::default(),
             idle: settings.owner_session_idle,
             most: settings.max_owner_sessions,
+            limits,
         })
     }
 

@@ -31,6 +31,10 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
     let listener =
         TcpListener::bind(config.listen).await.map_err(|error| no_address(config.listen, &error))?;
     let address = listener.local_addr().map_err(|error| no_address(config.listen, &error))?;
+    let metrics = match config.metrics {
+        Some(at) => Some(TcpListener::bind(at).await.map_err(|error| no_address(at, &error))?),
+        None => None,
+    };
     let mut builder =
         Gateway::builder().shared_store(store::open(&place).await?).settings(config.settings.clone());
     if let Some(commands) = store::commands(&place) {
@@ -52,6 +56,14 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
     let gateway = builder.build().await.map_err(|error| Failure::new(ExitCode::Failure, error))?;
     let _admin = admin::serve(&gateway, &place);
     eprintln!("{}", greeting(&config, address, &place));
+    if let Some(listener) = metrics {
+        let gateway = gateway.clone();
+        tokio::spawn(async move {
+            if let Err(error) = gateway.serve_metrics(listener).await {
+                tracing::error!(%error, "the numbers are no longer served");
+            }
+        });
+    }
     let serving = gateway.serve_http(listener, shutdown.begun());
     let served = match (&args.config, hangup) {
         (Some(file), Some(hangup)) => {

@@ -10,7 +10,7 @@ use taskgate_task::{
 use tokio::sync::mpsc;
 
 use super::{
-    DUMP_SIZE, Heard, Kept, KeptSecret, KeptTask, Node, Page, Store, StoreError, Stored, check_names,
+    DUMP_SIZE, Heard, Kept, KeptSecret, KeptTask, Node, Page, Store, StoreError, Stored, Tally, check_names,
     creation, fresh_secret, is_work_wanted, spare,
 };
 use crate::{Clock, Feed, News, SystemClock};
@@ -237,6 +237,21 @@ impl Store for MemoryStore {
         let tables = self.tables.lock();
         let all = tables.tasks.range((Excluded(after.unwrap_or(0)), Unbounded)).map(|(_, kept)| &kept.task);
         now(Ok(Page::of(all.take(limit.saturating_add(1)).map(spared).collect(), limit)))
+    }
+
+    fn tally(&self, owner: Option<&Owner>) -> Stored<Tally> {
+        let tables = self.tables.lock();
+        let mut tally = Tally::default();
+        for kept in tables.tasks.values().filter(|kept| owner.is_none_or(|owner| kept.task.owner == *owner)) {
+            match tally.by_status.iter_mut().find(|(status, _)| *status == kept.task.status) {
+                Some((_, count)) => *count += 1,
+                None => tally.by_status.push((kept.task.status, 1)),
+            }
+            let outcome = kept.task.outcome.as_ref().map(taskgate_task::Outcome::body);
+            let long = [kept.work.as_ref(), kept.task.checkpoint.as_ref(), outcome];
+            tally.bytes += long.iter().flatten().map(|text| text.as_str().len() as u64).sum::<u64>();
+        }
+        now(Ok(tally))
     }
 
     fn due(&self, at: Timestamp, limit: usize) -> Stored<Vec<TaskId>> {

@@ -8,6 +8,7 @@ mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
+mod tally;
 pub mod transfer;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use memory::MemoryStore;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{Findings, SqliteOptions, SqliteStore, Vacuumed};
+pub use tally::Tally;
 
 /// Why a store could not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -120,6 +122,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The tasks of all owners after the locator `after`, oldest first, at most `limit`: for whoever runs the store.
     fn all(&self, after: Option<i64>, limit: usize) -> Stored<Page>;
+
+    /// How much there is of this owner, or of all. Every task that it counts is looked at, so it is for whoever asks now and then.
+    fn tally(&self, owner: Option<&Owner>) -> Stored<Tally>;
 
     /// Ids of tasks whose [`Task::due_at`] is at or before `now`, earliest first, at most `limit`.
     fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<TaskId>>;

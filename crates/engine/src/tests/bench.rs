@@ -13,7 +13,7 @@ use taskgate_task::{
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::store::{Heard, Kept, Node, Page, Stored};
+use crate::store::{Heard, Kept, Node, Page, Stored, Tally};
 use crate::{
     Clock, Ending, Engine, Feed, Launch, MemoryStore, NodeSettings, NotStopped, Report, Runner, Store,
     StoreError, Work,
@@ -167,6 +167,10 @@ impl Store for Arc<Moody> {
 
     fn keyed(&self, owner: &Owner, key: &IdempotencyKey) -> Stored<Option<(TaskId, bool)>> {
         self.reach(|store| store.keyed(owner, key))
+    }
+
+    fn tally(&self, owner: Option<&Owner>) -> Stored<Tally> {
+        self.reach(|store| store.tally(owner))
     }
 
     fn list(&self, owner: &Owner, after: Option<i64>, limit: usize) -> Stored<Page> {
@@ -324,6 +328,7 @@ impl Bench {
             lifetime: LifetimePolicy::default(),
             poll_interval: Duration::from_secs(1),
             immediate: None,
+            queued: None,
         }
     }
 

@@ -30,6 +30,8 @@ pub struct Launch {
     pub poll_interval: Duration,
     /// What stands as its status message until the work says something.
     pub immediate: Option<String>,
+    /// Why its work does not begin at once, if it must wait for its turn: its status message until then.
+    pub queued: Option<String>,
 }
 
 /// A call that runs and is not a task yet.
@@ -128,7 +130,7 @@ impl Launch {
             key: None,
             lifetime: Lifetime::grant(&self.lifetime, ttl, now),
             poll_interval: self.poll_interval,
-            status_message: self.immediate.clone(),
+            status_message: self.queued.clone().or_else(|| self.immediate.clone()),
             checkpoint: None,
             created_at: now,
         })
@@ -237,7 +239,7 @@ impl InlineCall {
         let immediate = self.immediate();
         let InlineCall { engine, launch, report, mut events, run, counted, let_go, unanswered, said, .. } =
             self;
-        let mut status_message = said.or(immediate);
+        let mut status_message = report.waits_for_its_turn().or(said).or(immediate);
         let mut asked = Vec::new();
         if !unanswered.is_empty() {
             asked.push(unanswered);

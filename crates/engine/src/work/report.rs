@@ -26,6 +26,8 @@ struct Shared {
     immediate: Mutex<Option<String>>,
     /// Who listens to a task while it is being carried for the first time. What is said to nobody is lost.
     listener: Option<mpsc::UnboundedSender<InlineEvent>>,
+    /// Why the work has not begun yet, if it has been let wait for its turn.
+    queued: Mutex<Option<String>>,
 }
 
 #[derive(Debug)]
@@ -71,7 +73,8 @@ impl Report {
     fn new(mode: Mode, listener: Option<mpsc::UnboundedSender<InlineEvent>>) -> Self {
         let last_sign = Mutex::new(Instant::now());
         let (mode, waits) = (Mutex::new(mode), AtomicBool::new(false));
-        Report(Arc::new(Shared { mode, last_sign, waits, immediate: Mutex::default(), listener }))
+        let (immediate, queued) = (Mutex::default(), Mutex::default());
+        Report(Arc::new(Shared { mode, last_sign, waits, immediate, listener, queued }))
     }
 
     /// From here on everything goes to the task, which is made with what was put down so far.
@@ -179,6 +182,24 @@ impl Report {
     /// What the work has waited for has happened, as the line for people says.
     pub fn go_on(&self, message: String) {
         self.line(message);
+    }
+
+    /// The work waits for its turn to begin, which is no silence of it. Should its call become a task meanwhile, the task says so from
+    /// its beginning.
+    pub fn queued(&self, message: String) {
+        self.alive();
+        *self.0.queued.lock() = Some(message);
+        self.0.waits.store(true, Ordering::Relaxed);
+    }
+
+    /// The work's turn has come.
+    pub fn begins(&self, message: String) {
+        *self.0.queued.lock() = None;
+        self.line(message);
+    }
+
+    pub(crate) fn waits_for_its_turn(&self) -> Option<String> {
+        self.0.queued.lock().clone()
     }
 
     /// A line that must not be left out, as progress may be: nothing may follow it for a long time.

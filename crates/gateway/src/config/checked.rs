@@ -4,6 +4,7 @@ mod connections;
 mod hosts;
 mod http;
 mod job;
+mod limits;
 mod place;
 mod policy;
 mod run;
@@ -38,6 +39,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where tasks are kept; `None` leaves it to the program.
     pub store: Option<StorePlace>,
+    /// Where numbers for whoever watches are served, if they are.
+    pub metrics: Option<SocketAddr>,
     /// How the server behaves.
     pub settings: Settings,
     /// How calls are treated where an upstream says nothing else.
@@ -76,7 +79,8 @@ pub(super) fn check(raw: RawConfig, around: &Surroundings<'_>) -> Config {
     let settings = server::check(&raw, listen, around);
     let max_result = settings.node.max_result;
     let upstreams = upstream::check_all(raw.upstreams.as_deref(), &defaults, max_result, around);
-    Config { listen, store, settings, upstreams, defaults }
+    let metrics = limits::check_metrics(&raw.metrics, around);
+    Config { listen, store, metrics, settings, upstreams, defaults }
 }
 
 impl Surroundings<'_> {

@@ -78,6 +78,17 @@ pub const MAX_SESSIONS: CountRange = CountRange { least: 1, most: 1_000_000 };
 pub const MAX_OWNER_SESSIONS: CountRange = CountRange { least: 1, most: 100_000 };
 /// `session_requests`.
 pub const SESSION_REQUESTS: CountRange = CountRange { least: 1, most: 100_000 };
+/// Most numbers of `[limits]`.
+pub const COUNT: CountRange = CountRange { least: 1, most: 100_000_000 };
+/// `queue` and `owner_queue`. None at all refuses whatever cannot begin at once.
+pub const QUEUE: CountRange = CountRange { least: 0, most: 10_000_000 };
+/// `stored_size` and `owner_stored_size`, where they are not off.
+pub const STORED_SIZE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 50 };
+/// `backlog`.
+pub const BACKLOG: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
+/// `unknown_ids_delay`.
+pub const UNKNOWN_IDS_DELAY: DurationRange =
+    DurationRange { least: Duration::ZERO, most: Duration::from_secs(60) };
 /// `replay_events`.
 pub const REPLAY_EVENTS: CountRange = CountRange { least: 1, most: 100_000 };
 

@@ -10,6 +10,7 @@ use toml::Value;
 
 use super::checked::{Config, UpstreamConfig, UpstreamServer, UrlServer};
 use super::duration::{format_duration, format_size};
+use crate::bounds::LimitSettings;
 use crate::policy::{
     Bind, CheckOutput, Speak, StorePlace, TaskMode, TaskQuestions, ToolPolicy, UpstreamSessions,
     UpstreamTasks,
@@ -79,6 +80,11 @@ impl Config {
         set(out, "store_poll", text(format_duration(settings.node.poll)))?;
         self.write_connections(out)?;
         self.write_hosts(out)?;
+        write_limits(out, &self.settings.limits)?;
+        if let Some(listen) = self.metrics {
+            writeln!(out, "\n[metrics]")?;
+            set(out, "listen", text(listen))?;
+        }
         writeln!(out, "\n[defaults]")?;
         write_policy(out, &self.defaults)?;
         write_after_crash(out, &self.defaults)?;
@@ -109,6 +115,40 @@ impl Config {
         let clients = clients.map(|(pattern, own)| (pattern.clone(), budget(*own)));
         set(out, "clients", Value::Table(clients.collect()))
     }
+}
+
+fn write_limits(out: &mut String, limits: &LimitSettings) -> fmt::Result {
+    writeln!(out, "\n[limits]")?;
+    let count = |number: Option<usize>| match number {
+        Some(number) => Value::Integer(i64::try_from(number).unwrap_or(i64::MAX)),
+        None => text("off"),
+    };
+    let size = |bytes: Option<usize>| text(bytes.map_or_else(|| "off".to_owned(), format_size));
+    set(out, "open_tasks", count(limits.open_tasks))?;
+    set(out, "owner_open_tasks", count(limits.owner_open_tasks))?;
+    set(out, "stored_tasks", count(limits.stored_tasks))?;
+    set(out, "owner_stored_tasks", count(limits.owner_stored_tasks))?;
+    set(out, "stored_size", size(limits.stored_size))?;
+    set(out, "owner_stored_size", size(limits.owner_stored_size))?;
+    set(out, "owner_creates", count(limits.owner_creates))?;
+    if let Some(burst) = limits.owner_creates_burst {
+        set(out, "owner_creates_burst", burst)?;
+    }
+    set(out, "owner_polls", count(limits.owner_polls))?;
+    if let Some(burst) = limits.owner_polls_burst {
+        set(out, "owner_polls_burst", burst)?;
+    }
+    set(out, "calls", count(limits.calls))?;
+    set(out, "owner_calls", count(limits.owner_calls))?;
+    set(out, "queue", limits.queue)?;
+    set(out, "owner_queue", limits.owner_queue)?;
+    set(out, "streams", count(limits.streams))?;
+    set(out, "owner_streams", count(limits.owner_streams))?;
+    set(out, "parked_calls", count(limits.parked_calls))?;
+    set(out, "owner_parked_calls", count(limits.owner_parked_calls))?;
+    set(out, "backlog", text(format_size(limits.backlog)))?;
+    set(out, "unknown_ids", count(limits.unknown_ids))?;
+    set(out, "unknown_ids_delay", text(format_duration(limits.unknown_ids_delay)))
 }
 
 fn write_upstream(out: &mut String, upstream: &UpstreamConfig) -> fmt::Result {

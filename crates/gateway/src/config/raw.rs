@@ -3,6 +3,7 @@
 pub(super) mod connections;
 pub(super) mod hosts;
 pub(super) mod http;
+pub(super) mod limits;
 mod run;
 
 use toml::Spanned;
@@ -14,9 +15,11 @@ use super::raw_job::{JOB, RawJob};
 use connections::{CONNECTIONS, TLS};
 use hosts::HOSTS;
 use http::{OAUTH, RawHeader, RawOAuth, RawSecret};
+use limits::{LIMITS, METRICS};
 
 pub(super) use connections::{RawConnections, RawTls};
 pub(super) use hosts::RawHosts;
+pub(super) use limits::{RawCount, RawLimits};
 pub(super) use run::{RUN, RawExit, RawRun, RawWords};
 
 /// The keys at the top of the file.
@@ -55,6 +58,8 @@ pub(super) const TOP: Section = Section {
         "connections",
         "tls",
         "hosts",
+        "limits",
+        "metrics",
         "defaults",
         "upstream",
     ],
@@ -146,6 +151,9 @@ pub(super) struct RawConfig {
     pub(super) connections: RawConnections,
     pub(super) tls: Entry<RawTls>,
     pub(super) hosts: RawHosts,
+    pub(super) limits: RawLimits,
+    /// Where the numbers are served.
+    pub(super) metrics: Entry<String>,
     pub(super) defaults: RawPolicy,
     /// `None` if there is none at all. Empty if something is there that could not be read.
     pub(super) upstreams: Option<Vec<Spanned<RawUpstream>>>,
@@ -213,7 +221,12 @@ pub(super) enum RawValue {
 impl RawConfig {
     /// Reads the file's top table.
     pub(super) fn read(table: &DeTable<'_>, problems: &Problems) -> RawConfig {
-        let fields = Fields::new(table, &TOP, &[&CONNECTIONS, &TLS, &HOSTS, &DEFAULTS, &UPSTREAM], problems);
+        let fields = Fields::new(
+            table,
+            &TOP,
+            &[&CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &DEFAULTS, &UPSTREAM],
+            problems,
+        );
         let array = fields.get::<&DeArray<'_>>("upstream").filter(|array| !array.get_ref().is_empty());
         let is_misread =
             array.is_none() && table.get("upstream").is_some_and(|value| !value.get_ref().is_array());
@@ -263,6 +276,8 @@ impl RawConfig {
                 .get::<&DeTable<'_>>("tls")
                 .map(|table| Spanned::new(table.span(), RawTls::read(table.get_ref(), problems))),
             hosts: RawHosts::read(fields.get("hosts"), problems),
+            limits: RawLimits::read(fields.get("limits"), problems),
+            metrics: limits::metrics(fields.get("metrics"), problems),
             defaults: RawPolicy::read(fields.get("defaults"), &DEFAULTS, problems),
             upstreams: upstreams.or_else(|| is_misread.then(Vec::new)),
         }

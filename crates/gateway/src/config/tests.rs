@@ -9,6 +9,7 @@ use taskgate_task::WorkClass;
 use super::raw::connections::{CONNECTIONS, TLS};
 use super::raw::hosts::HOSTS;
 use super::raw::http::{OAUTH, SECRET};
+use super::raw::limits::{LIMITS, METRICS};
 use super::raw::{DEFAULTS, RUN, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
 use super::raw_job::{JOB, PARTS};
 use super::*;
@@ -346,6 +347,25 @@ fn every_edge_of_a_range_is_allowed_and_nothing_beyond() {
         ("bind = \"session\"", false),
         ("bind = \"nobody\"", true),
         ("bind = \"session\"\nsingle_user = true", true),
+        ("limits.open_tasks = \"off\"", false),
+        ("limits.open_tasks = \"many\"", true),
+        ("limits.open_tasks = 0", true),
+        ("limits.owner_open_tasks = 1", false),
+        ("limits.owner_open_tasks = 100000001", true),
+        ("limits.owner_open_tasks = true", true),
+        ("limits.queue = 0", false),
+        ("limits.queue = -1", true),
+        ("limits.queue = \"off\"", true),
+        ("limits.stored_size = \"off\"", false),
+        ("limits.stored_size = \"2GiB\"", false),
+        ("limits.owner_stored_size = \"1023B\"", true),
+        ("limits.backlog = \"1KiB\"", false),
+        ("limits.backlog = \"off\"", true),
+        ("limits.unknown_ids_delay = \"61s\"", true),
+        ("limits.open = 1", true),
+        ("metrics.listen = \"127.0.0.1:9464\"", false),
+        ("metrics.listen = \"9464\"", true),
+        ("metrics.path = \"/\"", true),
         ("hosts.budget = \"off\"", false),
         ("hosts.budget = \"10ms\"", false),
         ("hosts.budget = \"9ms\"", true),
@@ -508,6 +528,8 @@ fn the_manual_names_every_key_of_every_section() {
         &CONNECTIONS,
         &TLS,
         &HOSTS,
+        &LIMITS,
+        &METRICS,
         &UPSTREAM,
         &OAUTH,
         &SECRET,
@@ -555,6 +577,7 @@ fn the_manual_names_every_limit() {
         ("store_poll", limits::STORE_POLL),
         ("head_timeout", limits::HEAD_TIMEOUT),
         ("body_timeout", limits::BODY_TIMEOUT),
+        ("unknown_ids_delay", limits::UNKNOWN_IDS_DELAY),
     ] {
         let range = format!("{} to {}", format_duration(range.least), format_duration(range.most));
         assert!(row(key).contains(&range), "{key}: {range}");
@@ -566,6 +589,8 @@ fn the_manual_names_every_limit() {
         ("output_limit", limits::OUTPUT_LIMIT),
         ("replay_size", limits::REPLAY_SIZE),
         ("session_replay", limits::REPLAY_SIZE),
+        ("stored_size", limits::STORED_SIZE),
+        ("backlog", limits::BACKLOG),
     ] {
         let range = format!("{} to {}", format_size(range.least), format_size(range.most));
         assert!(row(key).contains(&range), "{key}: {range}");
@@ -577,6 +602,7 @@ fn the_manual_names_every_limit() {
         ("session_requests", limits::SESSION_REQUESTS),
         ("replay_events", limits::REPLAY_EVENTS),
         ("max_attempts", limits::MAX_ATTEMPTS),
+        ("queue", limits::QUEUE),
     ] {
         let range = format!("{} to {}", range.least, range.most);
         assert!(row(key).contains(&range), "{key}: {range}");

@@ -7,6 +7,7 @@ use taskgate_engine::{Ending, NotStopped, Report, Runner, Work};
 use taskgate_task::Owner;
 
 use super::Pool;
+use crate::bounds::Turn;
 use crate::upstream::{McpRunner, Upstream};
 
 /// Runs what was begun before, when it was not known yet on which connection.
@@ -45,9 +46,9 @@ impl Runner for EachOwner {
 impl Pool {
     /// Runs the tools of an upstream, whoever's call it is.
     pub(crate) fn runner(self: &Arc<Self>, upstream: &Upstream) -> Arc<dyn Runner> {
-        match upstream.own_runner() {
-            Some(own) => own,
-            None => Arc::new(EachOwner { pool: Arc::downgrade(self), name: upstream.name().into() }),
-        }
+        let with = upstream.own_runner().unwrap_or_else(|| {
+            Arc::new(EachOwner { pool: Arc::downgrade(self), name: upstream.name().into() })
+        });
+        Turn::new(self.limits.clone(), with, None)
     }
 }

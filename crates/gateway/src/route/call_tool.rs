@@ -14,6 +14,7 @@ use super::parked::Resumed;
 use super::state::replaced;
 use super::tasks::refusal;
 use super::{Answer, Caller, Request};
+use crate::bounds::{QUEUED, TaskPlace, Ticket, Turn};
 use crate::gateway::{Gateway, Target};
 use crate::immediate;
 use crate::policy::TaskMode;
@@ -63,10 +64,18 @@ impl Gateway {
         let mut inline = Inline::new(self, caller, request, target, out);
         inline.lasts = !matches!(shape, Shape::Inline);
         inline.counts_asking = matches!(shape, Shape::Words(_));
+        let is_keyed = self.idempotency_key(caller, request, target, &shape).map_err(rpc)?;
+        // Before anything is begun or used up: a call that may become a task finds out now whether it may.
+        let mut place = match shape {
+            Shape::Task(_) | Shape::TaskAfter(_) | Shape::Words(_) if is_keyed.is_none() => {
+                Some(self.place_for_task(caller).await?)
+            }
+            _ => None,
+        };
         let name = target.tool.as_ref().map_or(&*call.name, |tool| &tool.name);
         let (answers, own) =
             (|| Ok(call.answers), |raw: &Payload| for_upstream(raw, &request.params, caller, name));
-        if let Some(key) = self.idempotency_key(caller, request, target, &shape).map_err(rpc)? {
+        if let Some(key) = is_keyed {
             let launch =
                 || self.launch_of(caller, request, target, own, None, true).map_err(|error| Err(rpc(error)));
             return Box::pin(self.call_once(
@@ -84,11 +93,12 @@ impl Gateway {
             Err(answered) => return answered,
         };
         match shape {
-            Shape::Task(ttl) => self.created(caller, running, ttl).await,
+            Shape::Task(ttl) => self.created(caller, request, running, ttl, place).await,
             Shape::Words(budget) => match inline.drive(running, Some(budget)).await {
                 Ended::Answered(answer) => answer,
                 Ended::TooLong(running) => {
                     let heard = inline.heard.take();
+                    place.iter_mut().for_each(|place| place.is_task(request.size()));
                     Box::pin(self.told_in_words(caller, target, &call.name, running, budget, heard)).await
                 }
             },
@@ -99,7 +109,7 @@ impl Gateway {
             },
             Shape::TaskAfter(patience) => match inline.drive(running, Some(patience)).await {
                 Ended::Answered(answer) => answer,
-                Ended::TooLong(running) => self.created(caller, running, None).await,
+                Ended::TooLong(running) => self.created(caller, request, running, None, place).await,
             },
         }
     }
@@ -107,12 +117,21 @@ impl Gateway {
     async fn created(
         &self,
         caller: &Caller,
+        request: &Request<'_>,
         running: InlineCall,
         ttl: Option<std::time::Duration>,
+        place: Option<TaskPlace>,
     ) -> Answer {
         let immediate = running.immediate();
         let task = running.become_task(ttl).await.map_err(refusal)?;
+        place.into_iter().for_each(|mut place| place.is_task(request.size()));
         self.handle(caller, &task, immediate.as_deref())
+    }
+
+    /// A place for a call that may become a task, or why there is none.
+    pub(super) async fn place_for_task(&self, caller: &Caller) -> Result<TaskPlace, Payload> {
+        let place = self.0.limits.create(caller, &self.0.engine).await;
+        place.map_err(|refusal| refusal.to_error().to_payload())
     }
 
     /// Begins the call at the upstream, or goes on with the one whose questions this request answers. `own` makes the
@@ -149,6 +168,15 @@ impl Gateway {
         resumed: Option<Resumed>,
         lasts: bool,
     ) -> Result<Launch, RpcError> {
+        let limits = &self.0.limits;
+        // Whoever comes back with an answer was admitted before, and waits for a turn if need be.
+        let ticket = match resumed {
+            Some(_) => None,
+            None => {
+                let ticket = limits.turns().admit(&limits.of(caller));
+                Some(ticket.or_else(|refusal| limits.refused(refusal)).map_err(|no| no.to_error())?)
+            }
+        };
         let params = request.raw.map(own).transpose()?;
         let policy = &target.policy;
         // What is to fail when this process dies gains nothing from a task of the upstream's.
@@ -177,7 +205,9 @@ impl Gateway {
             may_save: tool.is_some() && policy.class == Some(WorkClass::Resumable),
             is_once: policy.class.is_none() && asked.is_some_and(|tool| !tool.repeatable),
         };
-        self.launch(target, caller.owner().clone(), work, immediate_of(target, request))
+        let launch = self.launch(target, caller.owner().clone(), work, immediate_of(target, request))?;
+        let queued = ticket.as_ref().is_some_and(Ticket::waits).then(|| QUEUED.to_owned());
+        Ok(Launch { with: Turn::new(limits.clone(), launch.with.clone(), ticket), queued, ..launch })
     }
 
     /// Passes a request that is no tool call on to an upstream, and its answer back.

@@ -173,7 +173,11 @@ impl Gateway {
         let key = IdempotencyKey::of_given_id(&given, Sha256::digest(unlike_any.as_bytes()).into());
         let fate = Fate::of(self, session);
         let (listener, mut said) = mpsc::unbounded_channel();
+        let mut place = self.place_for_task(caller).await?;
+        let size = launch.work.text().as_str().len();
         let task = fate.create(launch, key, asked, listener).await?;
+        place.is_task(size);
+        drop(place);
         let params = words::created(&asked.id).ok();
         out.send(Message::Notification { method: method::TASK_CREATED.to_owned(), params });
         // As long as the request is open, the task's questions go on its stream.

@@ -82,12 +82,17 @@ impl Gateway {
         let task = match found {
             Some(task) => task,
             None => {
+                let mut place = self.place_for_task(caller).await?;
                 let launch = match launch() {
                     Ok(launch) => launch,
                     Err(answered) => return answered,
                 };
                 let listener = patience.is_some().then_some(listener);
-                self.0.engine.submit_heard(launch, Some(key), ttl, listener).await.map_err(refusal)?.task
+                let size = launch.work.text().as_str().len();
+                let submitted = self.0.engine.submit_heard(launch, Some(key), ttl, listener).await;
+                let task = submitted.map_err(refusal)?.task;
+                place.is_task(size);
+                task
             }
         };
         let task = match patience {

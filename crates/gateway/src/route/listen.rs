@@ -24,6 +24,7 @@ impl Gateway {
         asked: Listen,
         out: &Outlet,
     ) -> Answer {
+        let _place = self.0.limits.stream(caller).map_err(|refusal| refusal.to_error().to_payload())?;
         let ids: Vec<TaskId> =
             asked.task_ids.iter().flatten().filter_map(|text| TaskId::parse(text).ok()).collect();
         // Followed first and read afterwards: whatever is committed from here on is either in the record that
@@ -39,6 +40,9 @@ impl Gateway {
             {
                 first.push(task);
             }
+        }
+        if asked.task_ids.as_ref().is_some_and(|asked| first.len() < asked.len()) {
+            self.0.limits.unknown_id(caller).await;
         }
         let (granted, _interests) = self.grant(caller.owner(), &asked).await?;
         let mut foreign = self.subscribe_foreign(caller.owner(), &asked).await;
@@ -60,20 +64,26 @@ impl Gateway {
                             && task.version > *seen
                         {
                             *seen = task.version;
-                            notify(out, method::TASK_NOTIFICATION, d2026_07_28::notification(&task, request.id)?);
+                            if !notify(out, method::TASK_NOTIFICATION, d2026_07_28::notification(&task, request.id)?) {
+                                return ended(request.id);
+                            }
                         }
                     }
                     Some(News::Deleted(_)) => {}
                     None => return ended(request.id),
                 },
                 Some(change) = changes.next() => {
-                    if wanted(&granted, &change) {
-                        notify(out, &change.method, with_subscription(change.params.as_ref(), request.id));
+                    if wanted(&granted, &change)
+                        && !notify(out, &change.method, with_subscription(change.params.as_ref(), request.id))
+                    {
+                        return ended(request.id);
                     }
                 }
                 said = foreign.next() => match said {
                     Some((method, params)) => {
-                        notify(out, &method, with_subscription(params.as_ref(), request.id));
+                        if !notify(out, &method, with_subscription(params.as_ref(), request.id)) {
+                            return ended(request.id);
+                        }
                     }
                     // The server has gone that knows what this is about. Whoever listens may listen again.
                     None => return ended(request.id),
@@ -131,8 +141,9 @@ fn wanted(granted: &Listen, change: &Change) -> bool {
     }
 }
 
-fn notify(out: &Outlet, method: &str, params: Payload) {
-    out.send(Message::Notification { method: method.to_owned(), params: Some(params) });
+/// `false` if its reader is too far behind, or gone: then the subscription has an end, so that nobody takes it for complete.
+fn notify(out: &Outlet, method: &str, params: Payload) -> bool {
+    out.send(Message::Notification { method: method.to_owned(), params: Some(params) })
 }
 
 fn with_subscription(params: Option<&Payload>, id: &Id) -> Payload {

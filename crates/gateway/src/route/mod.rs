@@ -27,8 +27,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use taskgate_client::session::CallFailure;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
-use taskgate_wire::{Capabilities, Dialect, Id, ListKind, Meta, Params, RpcError, translate};
+use taskgate_wire::{Capabilities, Dialect, Id, ListKind, Meta, Params, RpcError, method, translate};
 
+use crate::bounds::is_unknown;
 use crate::gateway::{Gateway, Target};
 use crate::session::{Outlet, Session};
 
@@ -51,6 +52,13 @@ pub struct Request<'a> {
     pub meta: Meta<'a>,
     /// The tool it names, if somebody has looked for it already.
     pub(crate) tool: Option<&'a Result<Target, RpcError>>,
+}
+
+impl Request<'_> {
+    /// How long what it asks with is, in bytes.
+    fn size(&self) -> usize {
+        self.raw.map_or(0, |raw| raw.as_str().len())
+    }
 }
 
 /// Who asks.
@@ -128,10 +136,20 @@ impl Caller {
 impl Gateway {
     /// Answers a request. `out` is the request's own stream for whatever comes before the answer.
     pub async fn answer(&self, caller: &Caller, request: &Request<'_>, out: &Outlet) -> Answer {
-        match caller {
+        if matches!(request.method, method::TASKS_GET | method::TASKS_RESULT | method::TASKS_LIST) {
+            self.0.limits.poll(caller).map_err(|refusal| refusal.to_error().to_payload())?;
+        }
+        let answer = match caller {
             Caller::Stateless { .. } => self.answer_stateless(caller, request, out).await,
             Caller::Session(session) => self.answer_in_session(session, caller, request, out).await,
+        };
+        if let Err(error) = &answer
+            && request.method.starts_with("tasks/")
+            && is_unknown(error)
+        {
+            Box::pin(self.0.limits.unknown_id(caller)).await;
         }
+        answer
     }
 
     /// The table for 2026-07-28.

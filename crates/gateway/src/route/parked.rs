@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::state::{Bound, LIFE, Refers, replaced, unknown_state};
 use super::{Answer, Caller, Request};
+use crate::bounds::Places;
 use crate::gateway::{Gateway, Target};
 use crate::random::random;
 use crate::upstream::{State, Upstream};
@@ -40,6 +41,8 @@ pub struct ParkedCall {
     upstream: Arc<Upstream>,
     /// When its caller was last told what is open.
     told: Instant,
+    /// What it is counted by.
+    place: Option<Places>,
 }
 
 /// What a request with a `requestState` goes on with.
@@ -87,6 +90,10 @@ impl Gateway {
         target: &Target,
         mut call: ParkedCall,
     ) -> Answer {
+        if call.place.is_none() {
+            let place = self.0.limits.park(caller);
+            call.place = Some(place.map_err(|refusal| refusal.to_error().to_payload())?);
+        }
         let name =
             random().map_err(|error| RpcError::internal(format!("no randomness: {error}")).to_payload())?;
         let bound = Bound::to(caller.owner(), target.upstream.name(), request);
@@ -125,7 +132,7 @@ impl ParkedCall {
     /// A call at this upstream that has these questions.
     pub fn new(call: InlineCall, open: Vec<AnswerTo>, upstream: Arc<Upstream>) -> Self {
         let now = Instant::now();
-        ParkedCall { call, open, until: now + LIFE, upstream, told: now }
+        ParkedCall { call, open, until: now + LIFE, upstream, told: now, place: None }
     }
 
     /// Whether it is to be kept for a caller who has not come back yet.

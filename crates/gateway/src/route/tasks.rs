@@ -40,6 +40,7 @@ impl Gateway {
         if task.status.is_terminal() {
             return tell(caller, task, |task| Reply::Outcome(task)).await;
         }
+        let _place = self.0.limits.stream(caller).map_err(|refusal| refusal.to_error().to_payload())?;
         let _open = session.result_opened(id, out.clone());
         self.send_courier(session, &task);
         let task = self.0.engine.wait(caller.owner(), id).await.map_err(refusal)?;

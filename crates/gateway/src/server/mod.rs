@@ -14,6 +14,7 @@ use serde_json::json;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::{Capabilities, ErrorCode, Id, Malformed, Message, Params, RpcError, Version};
 
+use crate::bounds::{Limit, Refusal};
 use crate::gateway::Gateway;
 use crate::route::{Answer, Caller, Request};
 use crate::session::{Outlet, Session};
@@ -65,11 +66,9 @@ fn detached(
 
 /// The error for a request too many in one session.
 fn too_many_requests(gateway: &Gateway) -> RpcError {
-    let limit = gateway.0.settings.session_requests;
-    let message = format!(
-        "The session has session_requests ({limit}) open requests; try again when one of them has been answered"
-    );
-    RpcError::internal(message)
+    let refusal = Refusal::new(Limit::SessionRequests, gateway.0.settings.session_requests);
+    gateway.0.limits.numbers.refusal(refusal.limit);
+    refusal.to_error()
 }
 
 /// The caller a 2026-07-28 request describes in its `_meta`, or what is wrong with that.

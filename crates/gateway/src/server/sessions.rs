@@ -47,6 +47,11 @@ impl Sessions {
         Ok(session)
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
     /// The session with this id.
     pub fn find(&self, id: &str) -> Option<Arc<Session>> {
         let session = self.0.lock().get(id).cloned()?;

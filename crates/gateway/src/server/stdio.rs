@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use super::{answer, lost, message, stateless_caller, too_many_requests};
+use crate::backlog::{Backlog, Unread};
 use crate::gateway::{Gateway, LAST_WORDS};
 use crate::route::{Answer, Caller};
 use crate::session::{Outlet, Session};
@@ -24,7 +25,8 @@ impl Gateway {
         output: impl AsyncWrite + Unpin + Send + 'static,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let (out, messages) = Outlet::new();
+        let (out, messages) = Outlet::new(Backlog::of_pipe(&self.0.limits));
+        let backlog = messages.watch();
         let (batches, arrays) = mpsc::unbounded_channel();
         let writer = tokio::spawn(write(messages, arrays, output));
         let session = Session::over_pipes(Owner::local(), out.clone());
@@ -33,8 +35,13 @@ impl Gateway {
         let mut buffer = vec![0; 64 * 1024];
         tokio::pin!(shutdown);
         let ended = loop {
+            // Whoever does not read what it asked for is asked nothing more, as a pipe does it.
+            let take = async {
+                backlog.has_room().await;
+                input.read(&mut buffer).await
+            };
             let read = tokio::select! {
-                read = input.read(&mut buffer) => read,
+                read = take => read,
                 () = &mut shutdown => break Ok(()),
             };
             match read {
@@ -167,7 +174,7 @@ fn cancelled(name: &str, id: &Id) -> Option<Answer> {
 }
 
 async fn write(
-    mut messages: mpsc::UnboundedReceiver<Message>,
+    mut messages: Unread,
     mut batches: mpsc::UnboundedReceiver<Vec<Message>>,
     mut output: impl AsyncWrite + Unpin,
 ) {
@@ -177,14 +184,14 @@ async fn write(
             biased;
             Some(message) = messages.recv() => (Some(message), None),
             // What the requests of a batch said on the way goes out before their answers.
-            Some(answers) = batches.recv() => (messages.try_recv().ok(), Some(answers)),
+            Some(answers) = batches.recv() => (messages.try_recv(), Some(answers)),
             else => return,
         };
         lines.clear();
         while let Some(message) = next {
             line(&mut lines, &message.to_text());
             let more = answers.is_some() || lines.len() < 64 * 1024;
-            next = if more { messages.try_recv().ok() } else { None };
+            next = if more { messages.try_recv() } else { None };
         }
         if let Some(answers) = answers {
             line(&mut lines, &batch_text(&answers));

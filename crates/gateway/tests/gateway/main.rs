@@ -32,6 +32,7 @@ mod input;
 mod jobs;
 mod keyed;
 mod lifetime;
+mod limits;
 mod listen;
 mod matrix;
 mod merging;

@@ -3,7 +3,7 @@
 use taskgate_task::{Outcome, Owner, Payload, Step, TaskId};
 
 use super::sample;
-use crate::Store;
+use crate::{Store, Tally};
 
 /// The owner is compared before anything else, byte for byte.
 pub async fn owners_see_their_own_tasks_only<S: Store>(make: impl Fn() -> S) {
@@ -22,6 +22,29 @@ pub async fn owners_see_their_own_tasks_only<S: Store>(make: impl Fn() -> S) {
         assert_eq!(page.next, None);
     }
     assert!(store.list(&Owner::named("b"), None, 100).await.unwrap().tasks.is_empty());
+}
+
+/// What is told of an owner's tasks is what there is of them: by status, and with the bytes that are kept.
+pub async fn a_store_says_how_much_it_holds<S: Store>(make: impl Fn() -> S) {
+    let store = make();
+    let (mine, other) = (Owner::local(), Owner::named("other"));
+    assert_eq!(store.tally(None).await.unwrap(), Tally::default());
+    let ids = fill(&store, &mine, 3).await;
+    fill(&store, &other, 2).await;
+    let before = store.tally(Some(&mine)).await.unwrap();
+    assert_eq!((before.open(), before.stored()), (3, 3));
+    assert!(before.bytes > 0, "what callers sent is kept");
+    let text = Payload::parse(format!("\"{}\"", "x".repeat(100_000))).unwrap();
+    let outcome = Outcome::Result { body: text, is_error: false, summary: None };
+    sample::apply(&store, ids[0], Step::Finish { fence: 1, outcome }, sample::NOW).await;
+    let cancelled = sample::apply(&store, ids[1], Step::Cancel, sample::NOW).await.task;
+    let after = store.tally(Some(&mine)).await.unwrap();
+    assert_eq!((after.open(), after.stored()), (1, 3));
+    assert!(after.bytes > 100_000 && after.bytes < 101_000, "{after:?}");
+    store.apply(ids[1], Step::Tick, cancelled.due_at()).await.unwrap();
+    let all = store.tally(None).await.unwrap();
+    assert_eq!((all.open(), all.stored()), (3, 4));
+    assert_eq!(store.tally(Some(&Owner::named("nobody"))).await.unwrap(), Tally::default());
 }
 
 /// Pages of any size hold every task once, oldest first, and the last one says that it is.

@@ -45,6 +45,7 @@ pub async fn run_all<S: Store>(make: impl Fn() -> S) {
     list::tasks_added_meanwhile_push_nothing_out(&make).await;
     list::a_list_says_how_tasks_ended(&make).await;
     list::whoever_runs_the_store_sees_all_tasks(&make).await;
+    list::a_store_says_how_much_it_holds(&make).await;
     due::the_earliest_is_due_first(&make).await;
     due::ended_tasks_are_due_for_deletion(&make).await;
     node::a_node_lives_as_long_as_its_lease(&make).await;

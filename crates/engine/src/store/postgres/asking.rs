@@ -15,7 +15,7 @@ use super::write::{self, Job};
 use super::{PostgresStore, dump, listen, on};
 use crate::store::code::Bodies;
 use crate::store::columns;
-use crate::store::{DUMP_SIZE, Heard, Kept, Node, Page, Store, StoreError, Stored, fresh_secret};
+use crate::store::{DUMP_SIZE, Heard, Kept, Node, Page, Store, StoreError, Stored, Tally, fresh_secret};
 use crate::{Clock, Feed};
 
 impl Store for PostgresStore {
@@ -68,6 +68,24 @@ impl Store for PostgresStore {
         ];
         self.read(include_str!("queries/task_list.sql"), params, move |rows| {
             Ok(Page::of(records(&rows)?, limit))
+        })
+    }
+
+    fn tally(&self, owner: Option<&Owner>) -> Stored<Tally> {
+        let (sql, params): (_, Params) = match owner {
+            Some(owner) => {
+                (include_str!("queries/task_tally.sql"), vec![Box::new(kept(owner.as_str()).into_owned())])
+            }
+            None => (include_str!("queries/task_tally_all.sql"), Vec::new()),
+        };
+        self.read(sql, params, |rows| {
+            let mut tally = Tally::default();
+            for row in &rows {
+                let broken = |error: tokio_postgres::Error| StoreError::Failed(error.to_string());
+                let status: i16 = row.try_get(0).map_err(broken)?;
+                tally.add(status.into(), row.try_get(1).map_err(broken)?, row.try_get(2).map_err(broken)?)?;
+            }
+            Ok(tally)
         })
     }
 

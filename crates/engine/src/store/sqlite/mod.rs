@@ -32,7 +32,7 @@ use tokio::runtime::Handle;
 
 pub use self::care::{Findings, Vacuumed};
 use self::read::Found;
-use super::{Kept, Node, Page, Store, StoreError, Stored};
+use super::{Kept, Node, Page, Store, StoreError, Stored, Tally};
 use crate::Feed;
 
 /// How a [`SqliteStore`] is opened.
@@ -150,6 +150,11 @@ impl Store for SqliteStore {
 
     fn all(&self, after: Option<i64>, limit: usize) -> Stored<Page> {
         self.read(|db| read::all(db, after, limit))
+    }
+
+    fn tally(&self, owner: Option<&Owner>) -> Stored<Tally> {
+        let owner = owner.cloned();
+        self.read(move |db| read::tally(db, owner.as_ref()))
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<TaskId>> {

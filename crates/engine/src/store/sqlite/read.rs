@@ -9,7 +9,7 @@ use super::row::{self, Cell};
 use crate::StoreError;
 use crate::store::code::Bodies;
 use crate::store::columns;
-use crate::store::{Node, Page};
+use crate::store::{Node, Page, Tally};
 
 /// The row of `id`, and where the payloads lie that are not in it. The most frequent question of all.
 pub(super) fn record(db: &Connection, id: TaskId) -> Result<Option<(Task, Blobs)>, StoreError> {
@@ -64,6 +64,26 @@ pub(super) fn work(db: &Connection, id: TaskId, most: u64) -> Result<Found<Paylo
         Some(key) => Ok(Found::Whole(Some(blob::get(db, key)?))),
         None => Ok(Found::Whole(cell(1, "work").maybe(Cell::payload)?)),
     }
+}
+
+/// How much there is of the owner, or of all.
+pub(super) fn tally(db: &Connection, owner: Option<&Owner>) -> Result<Tally, StoreError> {
+    let sql = match owner {
+        Some(_) => include_str!("queries/task_tally.sql"),
+        None => include_str!("queries/task_tally_all.sql"),
+    };
+    let mut statement = db.prepare_cached(sql).map_err(failed)?;
+    let mut rows = match owner {
+        Some(owner) => statement.query([owner.as_str()]),
+        None => statement.query([]),
+    }
+    .map_err(failed)?;
+    let mut tally = Tally::default();
+    while let Some(row) = rows.next().map_err(failed)? {
+        let number = |index| row.get::<_, i64>(index).map_err(failed);
+        tally.add(number(0)?, number(1)?, number(2)?)?;
+    }
+    Ok(tally)
 }
 
 /// One page of the owner's tasks after the locator `after`.

@@ -106,6 +106,7 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
         connections: super::connections::check(&raw.connections, around),
         tls: super::connections::check_tls(raw.tls.as_ref(), around),
         hosts: super::hosts::check(&raw.hosts, around),
+        limits: super::limits::check(&raw.limits, around),
         drain_grace: duration(&raw.drain_grace, "drain_grace", limits::DRAIN_GRACE)
             .unwrap_or(default.drain_grace),
         node: check_node(raw, around),

@@ -31,8 +31,24 @@ fn yes() -> bool {
 }
 
 impl Gateway {
-    /// Answers a call of a companion.
+    /// Answers a call of a companion, which asks for a task as the verbs do.
     pub(in crate::route) async fn accompany(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+        companion: Companion,
+        call: CallTool,
+        out: &Outlet,
+    ) -> Answer {
+        self.0.limits.poll(caller).map_err(|refusal| refusal.to_error().to_payload())?;
+        let answer = self.answer_in_words(caller, request, companion, call, out).await;
+        if answer == unknown(caller) {
+            self.0.limits.unknown_id(caller).await;
+        }
+        answer
+    }
+
+    async fn answer_in_words(
         &self,
         caller: &Caller,
         request: &Request<'_>,

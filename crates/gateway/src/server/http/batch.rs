@@ -47,7 +47,7 @@ async fn answer(gateway: &Gateway, session: &Arc<Session>, headers: &HeaderMap, 
                 }
                 out.finish();
             });
-            connection::respond(session.clone(), reader, &gateway.0.settings)
+            connection::respond(session.clone(), reader, &gateway.0.settings, None)
         }
         _ => {
             let answers: Vec<Message> = join_all(batch.answers).await.into_iter().flatten().collect();

@@ -13,12 +13,18 @@ use taskgate_wire::sse;
 use tokio::time::{Interval, Sleep};
 
 use super::reply;
+use crate::bounds::Places;
 use crate::policy::Settings;
 use crate::session::Session;
 use crate::stream::Reader;
 
-/// Sends what the reader has, as it comes.
-pub fn respond(session: Arc<Session>, reader: Reader, settings: &Settings) -> Response {
+/// Sends what the reader has, as it comes. `place` is what it is counted by, if it is counted by itself.
+pub fn respond(
+    session: Arc<Session>,
+    reader: Reader,
+    settings: &Settings,
+    place: Option<Places>,
+) -> Response {
     let polls = session.negotiated().is_some_and(|negotiated| negotiated.version.has_polling());
     let retry = settings.streams.retry;
     // The first byte goes out at once, so that proxies and clients see the stream open.
@@ -33,6 +39,7 @@ pub fn respond(session: Arc<Session>, reader: Reader, settings: &Settings) -> Re
         close: close.map(|after| Box::pin(tokio::time::sleep(after))),
         retry,
         is_over: false,
+        _place: place,
     })
 }
 
@@ -45,6 +52,7 @@ struct Connection {
     close: Option<Pin<Box<Sleep>>>,
     retry: Duration,
     is_over: bool,
+    _place: Option<Places>,
 }
 
 impl Stream for Connection {

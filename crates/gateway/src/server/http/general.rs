@@ -5,8 +5,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use taskgate_wire::{ErrorCode, RpcError};
 
-use super::{connection, error, guard, headers, in_session, not_allowed};
+use super::{connection, error, guard, headers, in_session, not_allowed, reply};
 use crate::gateway::Gateway;
+use crate::route::Caller;
 use crate::stream::Resumed;
 
 /// Connects a client to a stream. A newer connection replaces an older one, so that each message goes out once.
@@ -25,6 +26,10 @@ pub async fn open(State(gateway): State<Gateway>, headers: HeaderMap) -> Respons
         Ok(session) => session,
         Err((status, wrong)) => return error(status, None, &wrong),
     };
+    let place = match gateway.0.limits.stream(&Caller::Session(session.clone())) {
+        Ok(place) => place,
+        Err(refusal) => return reply::refused(None, &refusal),
+    };
     let reader = match headers::last_event_id(&headers) {
         None => session.streams().connect_general(),
         Some(id) => match session.streams().resume(id) {
@@ -34,7 +39,7 @@ pub async fn open(State(gateway): State<Gateway>, headers: HeaderMap) -> Respons
             Resumed::Unknown => return error(StatusCode::BAD_REQUEST, None, &unknown_event()),
         },
     };
-    connection::respond(session, reader, &gateway.0.settings)
+    connection::respond(session, reader, &gateway.0.settings, Some(place))
 }
 
 /// Not 404, which would mean that the session has ended.

@@ -9,6 +9,7 @@ use taskgate_wire::{ErrorCode, Id, Params, RpcError, method};
 
 use super::session_reply::SessionReply;
 use super::{busy, error, headers, reply};
+use crate::bounds::{Limit, Refusal};
 use crate::gateway::Gateway;
 use crate::route::{Answer, Caller};
 use crate::server::{OpenError, answer, detached};
@@ -17,9 +18,6 @@ use crate::to_client::NoAnswer;
 
 /// After how many seconds a request of the session may have been answered.
 const SOON: u16 = 1;
-
-/// After how many seconds a session may have ended.
-const LATER: u16 = 30;
 
 /// Answers a request.
 pub async fn request(
@@ -51,9 +49,10 @@ pub async fn request(
 async fn open(gateway: Gateway, id: Id, raw: Option<Payload>) -> Response {
     let session = match gateway.0.sessions.open(gateway.http_owner(), &gateway.0.settings) {
         Ok(session) => session,
-        Err(full @ OpenError::Full(_)) => {
-            let wrong = RpcError::internal(full.to_string());
-            return busy(StatusCode::SERVICE_UNAVAILABLE, Some(id), &wrong, LATER);
+        Err(OpenError::Full(most)) => {
+            let refusal = Refusal::new(Limit::MaxSessions, most);
+            gateway.0.limits.numbers.refusal(refusal.limit);
+            return reply::refused(Some(id), &refusal);
         }
         Err(broken) => {
             let wrong = RpcError::internal(broken.to_string());

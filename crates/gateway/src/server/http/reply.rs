@@ -15,10 +15,11 @@ use futures_util::{FutureExt, Stream};
 use serde::Deserialize;
 use taskgate_task::Payload;
 use taskgate_wire::{Id, Message, sse};
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::{json, json_body};
+use crate::backlog::Unread;
+use crate::bounds::{Limit, Refusal};
 use crate::route::Answer;
 use crate::server::message;
 
@@ -32,7 +33,7 @@ pub struct Reply {
     /// What becomes the answer.
     pub run: BoxFuture<'static, Answer>,
     /// What comes before the answer.
-    pub messages: UnboundedReceiver<Message>,
+    pub messages: Unread,
     /// How often an idle stream gets a comment.
     pub keep_alive: Duration,
     /// Whether the caller reads SSE.
@@ -51,8 +52,8 @@ impl Reply {
             biased;
             Some(first) = self.messages.recv() => Some(first),
             answer = &mut self.run => match self.messages.try_recv() {
-                Err(_) => return whole(self.id, answer, true),
-                Ok(first) => {
+                None => return whole(self.id, answer, true),
+                Some(first) => {
                     self.run = Box::pin(std::future::ready(answer));
                     Some(first)
                 }
@@ -74,6 +75,11 @@ impl Reply {
 
 /// An answer as one JSON object.
 pub fn whole(id: Id, answer: Answer, statuses: bool) -> Response {
+    if let Err(error) = &answer
+        && let Some((limit, seconds)) = Refusal::read(error)
+    {
+        return limited(limit, seconds, message(id, answer).to_text());
+    }
     let status = match &answer {
         Err(error) if statuses => status_of(error),
         _ => StatusCode::OK,
@@ -84,6 +90,20 @@ pub fn whole(id: Id, answer: Answer, statuses: bool) -> Response {
         Some((head, result, tail)) => json_body(status, pieces(head, result, tail)),
         None => json(status, message.to_text()),
     }
+}
+
+/// What a limit refuses, as the answer.
+pub fn refused(id: Option<Id>, refusal: &Refusal) -> Response {
+    let seconds = u16::try_from(refusal.retry_after.as_millis().div_ceil(1000)).unwrap_or(u16::MAX);
+    limited(refusal.limit, seconds, Message::error(id, &refusal.to_error()).to_text())
+}
+
+fn limited(limit: Limit, seconds: u16, text: String) -> Response {
+    let status =
+        if limit.is_of_caller() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE };
+    let mut response = json(status, text);
+    response.headers_mut().insert(header::RETRY_AFTER, seconds.max(1).into());
+    response
 }
 
 /// From how many bytes on a result is sent from where it lies instead of from a copy.
@@ -165,7 +185,7 @@ pub fn ticks(keep_alive: Duration) -> Interval {
 /// Messages as they come, then the last one.
 struct Events {
     opening: Option<String>,
-    messages: UnboundedReceiver<Message>,
+    messages: Unread,
     last: Option<BoxFuture<'static, Message>>,
     ticks: Interval,
 }
@@ -187,7 +207,7 @@ impl Stream for Events {
         }
         if let Poll::Ready(message) = end {
             // Polling may stop early to let others run; what is left in the queue would be lost with it.
-            while let Ok(message) = this.messages.try_recv() {
+            while let Some(message) = this.messages.try_recv() {
                 batch.push_str(&sse::event(&message.to_text()));
             }
             this.last = None;

@@ -52,6 +52,6 @@ impl SessionReply {
             // The answer goes on the stream whether somebody reads it or not.
             None => drop(tokio::spawn(async move { finish(run.await) })),
         }
-        connection::respond(self.session, reader, settings)
+        connection::respond(self.session, reader, settings, None)
     }
 }

@@ -6,6 +6,7 @@ use taskgate_task::Payload;
 use taskgate_wire::{Id, Params, RpcError, method};
 
 use super::{error, headers, reply};
+use crate::backlog::Backlog;
 use crate::gateway::{Gateway, Target};
 use crate::route::{Caller, Request};
 use crate::server::stateless_caller;
@@ -31,7 +32,7 @@ pub async fn request(
         let answered = gateway.answer(&caller, &request, &Outlet::nowhere()).await;
         return reply::whole(id, answered, true);
     }
-    let (out, messages) = Outlet::new();
+    let (out, messages) = Outlet::new(Backlog::of_stream(&gateway.0.limits));
     // A subscription has no other form than a stream, whatever its caller says it can read.
     let can_stream = headers::accepts_stream(&headers) || method == method::LISTEN;
     let keep_alive = gateway.0.settings.keep_alive;

@@ -1,0 +1,147 @@
+//! What waits for a client that does not read.
+//!
+//! The client's own connection holds up what is written to it; what comes meanwhile waits in memory, and somebody who never reads must
+//! not fill that. Beyond the limit, progress and logs are left out, which nobody needs to have seen, and answers are kept, which
+//! somebody waits for; whatever else there is ends the stream, so that its client knows that it has missed something.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use taskgate_wire::{Message, method};
+use tokio::sync::{Notify, mpsc};
+
+use crate::bounds::Limits;
+
+/// How much waits.
+pub struct Backlog {
+    waiting: AtomicUsize,
+    most: usize,
+    /// Whether what is neither an answer nor to be left out is kept, too: on a connection that carries everything, its reader's own
+    /// requests are held up instead.
+    keeps: bool,
+    limits: Arc<Limits>,
+    shrunk: Notify,
+}
+
+/// Where what waits is read.
+pub struct Unread {
+    messages: mpsc::UnboundedReceiver<Message>,
+    backlog: Arc<Backlog>,
+}
+
+impl Backlog {
+    /// Of a stream that can be ended.
+    pub fn of_stream(limits: &Arc<Limits>) -> Backlog {
+        Backlog {
+            waiting: AtomicUsize::new(0),
+            most: limits.backlog(),
+            keeps: false,
+            limits: limits.clone(),
+            shrunk: Notify::new(),
+        }
+    }
+
+    /// Of a connection that carries everything.
+    pub fn of_pipe(limits: &Arc<Limits>) -> Backlog {
+        Backlog { keeps: true, ..Backlog::of_stream(limits) }
+    }
+
+    /// Whether a message is to be sent; `None` if it cannot be, and must not be left out either.
+    pub fn takes(&self, message: &Message) -> Option<bool> {
+        let size = size(message);
+        let before = self.waiting.fetch_add(size, Ordering::Relaxed);
+        // One message always fits, however long it is: it waits for nobody.
+        if before == 0 || before + size <= self.most {
+            return Some(true);
+        }
+        let can_miss = matches!(
+            message,
+            Message::Notification { method, .. } if matches!(method.as_str(), method::PROGRESS | method::LOG_MESSAGE)
+        );
+        if !can_miss && (self.keeps || !matches!(message, Message::Notification { .. })) {
+            return Some(true);
+        }
+        self.waiting.fetch_sub(size, Ordering::Relaxed);
+        if can_miss {
+            self.limits.numbers.left_out.inc();
+            return Some(false);
+        }
+        None
+    }
+
+    fn read(&self, message: &Message) {
+        self.waiting.fetch_sub(size(message), Ordering::Relaxed);
+        self.shrunk.notify_waiters();
+    }
+
+    /// Whether its reader is too far behind.
+    fn is_full(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > self.most
+    }
+
+    /// Resolves when it is not.
+    pub async fn has_room(&self) {
+        loop {
+            let shrunk = self.shrunk.notified();
+            if !self.is_full() {
+                return;
+            }
+            shrunk.await;
+        }
+    }
+}
+
+impl std::fmt::Debug for Backlog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backlog")
+            .field("waiting", &self.waiting)
+            .field("most", &self.most)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Unread {
+    pub(crate) fn new(messages: mpsc::UnboundedReceiver<Message>, backlog: Arc<Backlog>) -> Self {
+        Unread { messages, backlog }
+    }
+
+    /// The next message; `None` when there will be none.
+    pub async fn recv(&mut self) -> Option<Message> {
+        let message = self.messages.recv().await?;
+        self.backlog.read(&message);
+        Some(message)
+    }
+
+    /// The next message, if there is one now.
+    pub fn try_recv(&mut self) -> Option<Message> {
+        let message = self.messages.try_recv().ok()?;
+        self.backlog.read(&message);
+        Some(message)
+    }
+
+    /// The same, for a stream.
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<Message>> {
+        let polled = self.messages.poll_recv(context);
+        if let Poll::Ready(Some(message)) = &polled {
+            self.backlog.read(message);
+        }
+        polled
+    }
+
+    /// Tells whoever takes more from the client to wait until it reads.
+    pub fn watch(&self) -> Arc<Backlog> {
+        self.backlog.clone()
+    }
+}
+
+/// How much memory a message takes, about.
+fn size(message: &Message) -> usize {
+    const AROUND: usize = 128;
+    let payload = match message {
+        Message::Request { params, .. } | Message::Notification { params, .. } => params.as_ref(),
+        Message::Response { result, .. } => Some(result),
+        Message::Error { error, .. } => Some(error),
+    };
+    AROUND + payload.map_or(0, |payload| payload.as_str().len())
+}

@@ -1,0 +1,65 @@
+//! Work that waits for its turn before it begins.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use taskgate_engine::{Ending, NotStopped, Report, Runner, Work};
+
+use super::{Limits, Ticket};
+
+/// What people are told of a call that waits.
+pub const QUEUED: &str = "Queued: as many calls run as may; this one waits for its turn";
+
+/// Runs work when it is its turn.
+pub struct Turn {
+    limits: Arc<Limits>,
+    with: Arc<dyn Runner>,
+    /// The place that the call has already.
+    ticket: Mutex<Option<Ticket>>,
+}
+
+impl Turn {
+    /// For a call that has been admitted, or work that was begun before.
+    pub fn new(limits: Arc<Limits>, with: Arc<dyn Runner>, ticket: Option<Ticket>) -> Arc<dyn Runner> {
+        Arc::new(Turn { limits, with, ticket: Mutex::new(ticket) })
+    }
+}
+
+impl Runner for Turn {
+    fn run(&self, work: Work, report: Report) -> BoxFuture<'static, Ending> {
+        let ticket = self.ticket.lock().take().unwrap_or_else(|| {
+            let (owner, turns) = (self.limits.of_owner(&work.owner), self.limits.turns());
+            // What goes on elsewhere goes on without a turn; it must only be followed.
+            if work.checkpoint.is_some() { turns.admit_running(&owner) } else { turns.admit_again(&owner) }
+        });
+        let with = self.with.clone();
+        // Said before anything is awaited: a call that becomes a task at once is one before its work is looked at.
+        let waits = ticket.waits();
+        if waits {
+            report.queued(QUEUED.to_owned());
+        }
+        Box::pin(async move {
+            let _permit = if waits {
+                // Whoever looks at a task that was begun before would not see it otherwise.
+                if report.is_task() && work.is_taken_up {
+                    report.wait(QUEUED.to_owned());
+                }
+                let permit = ticket.turn().await;
+                report.begins("The call's turn has come".to_owned());
+                permit
+            } else {
+                ticket.turn().await
+            };
+            with.run(work, report).await
+        })
+    }
+
+    fn reach(&self, work: &Work) -> Result<(), String> {
+        self.with.reach(work)
+    }
+
+    fn stop(&self, work: Work) -> BoxFuture<'static, Result<(), NotStopped>> {
+        self.with.stop(work)
+    }
+}
