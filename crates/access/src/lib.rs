@@ -25,6 +25,6 @@ pub use access::Access;
 pub use config::{AccessConfig, Algorithm, Asking, Issuer, KeySource, Proof};
 pub use identity::Identity;
 pub use refusal::Refusal;
-pub use resource::Resource;
+pub use resource::{Resource, WELL_KNOWN};
 pub use rights::{Rights, is_scope};
 pub use tokens::{StaticToken, TokenHash};

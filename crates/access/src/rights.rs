@@ -28,11 +28,11 @@ impl Rights {
     /// # Errors
     ///
     /// Which scopes are needed. All of them at once, so that one more token is enough.
-    pub fn check<'a>(
-        &'a self,
+    pub fn check<'m>(
+        &self,
         identity: &Identity,
-        methods: impl IntoIterator<Item = &'a str>,
-        tools: impl IntoIterator<Item = &'a str>,
+        methods: impl IntoIterator<Item = &'m str>,
+        tools: impl IntoIterator<Item = &'m str>,
     ) -> Result<(), Refusal> {
         let mut needed: BTreeSet<&str> = self.required.iter().map(String::as_str).collect();
         for method in methods {

@@ -2,6 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use taskgate_access::Access;
 use taskgate_engine::{Description, Engine, Launch};
 use taskgate_task::{Owner, TaskId, WorkClass};
 use taskgate_wire::tool::{ParamHeader, ToolFacts};
@@ -24,6 +25,8 @@ pub(crate) struct Inner {
     pub(crate) engine: Engine,
     pub(crate) pool: Arc<Pool>,
     pub(crate) settings: Settings,
+    /// Who lets callers in, if they need a token.
+    pub(crate) access: Option<Access>,
     pub(crate) sessions: Sessions,
     pub(crate) parked: Parked,
     pub(crate) states: States,
@@ -72,6 +75,7 @@ impl Gateway {
         engine: Engine,
         pool: Arc<Pool>,
         settings: Settings,
+        access: Option<Access>,
         states: States,
         callbacks: Option<Arc<Callbacks>>,
     ) -> Self {
@@ -79,6 +83,7 @@ impl Gateway {
             engine,
             pool,
             settings,
+            access,
             sessions: Sessions::default(),
             parked: Parked::default(),
             states,

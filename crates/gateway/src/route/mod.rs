@@ -31,6 +31,7 @@ use taskgate_wire::{Capabilities, Dialect, Id, ListKind, Meta, Params, RpcError,
 use crate::gateway::{Gateway, Target};
 use crate::session::{Outlet, Session};
 
+pub use hosts::method_of_companion;
 pub use logging::{Levels, is_at_least};
 pub use parked::Parked;
 pub use state::States;

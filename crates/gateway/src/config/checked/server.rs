@@ -72,6 +72,7 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
         path: around.parsed(&raw.path, "path", path, parse_path).unwrap_or(default.path),
         allowed_hosts: list(&raw.allowed_hosts, "allowed_hosts", hosts, parse_host),
         allowed_origins: list(&raw.allowed_origins, "allowed_origins", origins, parse_origin),
+        auth: None,
         single_user,
         max_message: max_message.unwrap_or(default.max_message),
         keep_alive: duration(&raw.keep_alive, "keep_alive", limits::KEEP_ALIVE).unwrap_or(default.keep_alive),
