@@ -8,6 +8,10 @@ use taskgate_credentials::Secret;
 use taskgate_task::WorkClass;
 use toml::Value;
 
+mod auth;
+
+use auth::write_auth;
+
 use super::checked::{Config, UpstreamConfig, UpstreamServer, UrlServer};
 use super::duration::{format_duration, format_size};
 use crate::policy::{CheckOutput, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamSessions, UpstreamTasks};
@@ -64,6 +68,9 @@ impl Config {
         set(out, "lease", text(format_duration(settings.node.lease)))?;
         set(out, "heartbeat", text(format_duration(settings.node.heartbeat)))?;
         set(out, "store_poll", text(format_duration(settings.node.poll)))?;
+        if let Some(auth) = &settings.auth {
+            write_auth(out, auth)?;
+        }
         self.write_hosts(out)?;
         writeln!(out, "\n[defaults]")?;
         write_policy(out, &self.defaults)?;

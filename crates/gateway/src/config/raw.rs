@@ -1,5 +1,6 @@
 //! The file exactly as it was written: nothing defaulted, nothing converted, every value with its place.
 
+pub(super) mod auth;
 pub(super) mod hosts;
 pub(super) mod http;
 mod run;
@@ -10,6 +11,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::error::Problems;
 use super::fields::{Entry, Fields, FromValue, Section, with_article};
 use super::raw_job::{JOB, RawJob};
+use auth::RawAuth;
 use hosts::HOSTS;
 use http::{OAUTH, RawHeader, RawOAuth, RawSecret};
 
@@ -26,6 +28,7 @@ pub(super) const TOP: Section = Section {
         "server_name",
         "public_url",
         "single_user",
+        "auth",
         "allowed_hosts",
         "allowed_origins",
         "max_message",
@@ -113,6 +116,7 @@ pub(super) struct RawConfig {
     pub(super) server_name: Entry<String>,
     pub(super) public_url: Entry<String>,
     pub(super) single_user: Entry<bool>,
+    pub(super) auth: Entry<RawAuth>,
     pub(super) allowed_hosts: Entry<Vec<Spanned<String>>>,
     pub(super) allowed_origins: Entry<Vec<Spanned<String>>>,
     pub(super) max_message: Entry<String>,
@@ -224,6 +228,7 @@ impl RawConfig {
             server_name: fields.get("server_name"),
             public_url: fields.get("public_url"),
             single_user: fields.get("single_user"),
+            auth: fields.get("auth"),
             allowed_hosts: fields.get("allowed_hosts"),
             allowed_origins: fields.get("allowed_origins"),
             max_message: fields.get("max_message"),

@@ -4,6 +4,7 @@
 
 mod harness;
 
+mod access;
 mod asking;
 mod bad_clients;
 mod bad_upstreams;
