@@ -303,8 +303,8 @@ async fn what_a_token_does_not_allow_is_refused_with_what_is_needed() {
 /// A call that waits for answers goes on for whoever began it, and only if its token still allows the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parked_call_goes_on_for_its_owner_alone() {
-    let server = guarded(&Board::new(Era::Both), rights()).await;
-    let call = json!({"name": "never", "arguments": steps(&json!([{"ask": form("name?")}]))});
+    let server = guarded(&Board::new(Era::Session), rights()).await;
+    let call = json!({"name": "never", "arguments": steps(&json!([{"ask": [form("name?")]}]))});
     let ann = Modern::of(&server, "ann-secret");
     let asked = ann.ask("tools/call", call.clone()).await.result().clone();
     let mut retry = call;
