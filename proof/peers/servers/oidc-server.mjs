@@ -23,6 +23,7 @@ const client = (client_id, more) => ({
 });
 
 const provider = new Provider(`http://127.0.0.1:${port}`, {
+  ttl: { ClientCredentials: 300 },
   clients: [client('ann'), client('bob'), client('opaque'), client('gate')],
   features: {
     devInteractions: { enabled: false },

@@ -195,3 +195,23 @@ fn our_client_finds_its_way_in() {
         }
     });
 }
+
+/// What docs/authorization.md shows of the example is what is said.
+#[test]
+fn the_page_says_what_happens() {
+    let page = fs::read_to_string(programs::repository().join("docs/authorization.md")).expect("the page");
+    let mut command = Command::new(programs::taskgate());
+    command.args(["serve", "--config", "examples/auth.toml", "--listen", "127.0.0.1:0", "--store", "memory"]);
+    command.current_dir(programs::repository());
+    let (_server, address) = Program::serve(command);
+    let mut shown = 0;
+    for block in page.split("```console\n$ ").skip(1) {
+        let (script, said) = block.split_once("```").expect("the block ends").0.split_once('\n').expect("an answer");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script.replace("127.0.0.1:8000", &address.to_string())]);
+        let output = peers::run(shell, wait::DEADLINE);
+        assert_eq!(String::from_utf8_lossy(&output.stdout).replace('\r', ""), said, "{script}");
+        shown += 1;
+    }
+    assert_eq!(shown, 2);
+}

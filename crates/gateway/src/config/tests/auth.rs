@@ -56,6 +56,14 @@ fn a_secret_for_introspection_is_not_shown() {
     assert!(!format!("{config:?}").contains("sesame") && !config.to_toml().contains("sesame"));
 }
 
+#[test]
+fn the_piece_on_the_page_is_valid() {
+    let page = fs::read_to_string(repository().join("docs/authorization.md")).expect("the page");
+    let piece = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a piece");
+    let auth = valid(piece).settings.auth.expect("[auth]");
+    assert_eq!(auth.resource.as_str(), "https://mcp.example.org/mcp");
+}
+
 /// Who could not come in, or could without being told apart, is told before the server starts.
 #[test]
 fn auth_that_cannot_be_is_refused() {
