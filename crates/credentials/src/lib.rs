@@ -8,5 +8,5 @@ mod oauth;
 mod secret;
 
 pub use kept::{Granted, Kept, refusal};
-pub use oauth::{Grant, NoToken, OAuth, TokenRequest, Tokens, form};
+pub use oauth::{Grant, NoToken, OAuth, TokenRequest, Tokens, basic_form, form};
 pub use secret::{Secret, secret_header};

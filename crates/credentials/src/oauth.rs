@@ -213,6 +213,17 @@ pub fn form<V: AsRef<str>>(fields: &[(&str, V)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(fields.iter().map(|(n, v)| (n, v))).finish()
 }
 
+/// A form that is sent in a client's own name, to ask its authorization server about something (RFC 7662, 2.1).
+///
+/// # Errors
+///
+/// What cannot be sent.
+pub fn basic_form(oauth: &OAuth, fields: &[(&'static str, &str)]) -> Result<TokenRequest, String> {
+    let secret = oauth.client_secret.as_ref().map(Secret::read).transpose()?;
+    let form = fields.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    Grant { form, secret, client_id: oauth.client_id.clone() }.request()
+}
+
 fn escaped(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use taskgate_access::Access;
 use taskgate_engine::{Engine, EngineError, MemoryStore, Store, StoreError};
 
 use crate::bounds::Limits;
@@ -57,6 +58,9 @@ pub enum BuildError {
     /// The tasks an earlier process left could not be settled.
     #[error("cannot settle the tasks of an earlier process: {0}")]
     Rescue(#[from] EngineError),
+    /// Nobody can be let in as it is configured.
+    #[error("[auth]: {0}")]
+    Auth(String),
     /// The store does not give the secret that what callers carry for us is sealed with.
     #[error("the store keeps no secret: {0}")]
     Secret(#[from] StoreError),
@@ -148,6 +152,8 @@ impl GatewayBuilder {
     pub async fn build(self) -> Result<Gateway, BuildError> {
         // Before anything is started: without it nobody could be served.
         let tls = self.settings.tls.as_ref().map(Tls::load).transpose()?;
+        let auth = self.settings.auth.clone();
+        let access = auth.map(Access::new).transpose().map_err(BuildError::Auth)?;
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let engine = Engine::new(store, self.settings.node.clone())?;
         let callbacks = match &self.settings.public_url {
@@ -178,7 +184,7 @@ impl GatewayBuilder {
             tracing::info!(rescued, "settled tasks that an earlier process left unfinished");
         }
         engine.start_upkeep();
-        let gateway = Gateway::new(engine, pool, self.settings, limits, states, callbacks, tls);
+        let gateway = Gateway::new(engine, pool, self.settings, limits, access, states, callbacks, tls);
         if let Some(yard) = yard {
             gateway.keep_tidy(yard);
         }

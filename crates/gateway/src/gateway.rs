@@ -2,6 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use taskgate_access::Access;
 use taskgate_engine::{Description, Engine, Launch};
 use taskgate_task::{Owner, TaskId, WorkClass};
 use taskgate_wire::tool::{ParamHeader, ToolFacts};
@@ -27,6 +28,8 @@ pub(crate) struct Inner {
     pub(crate) pool: Arc<Pool>,
     pub(crate) settings: Settings,
     pub(crate) limits: Arc<Limits>,
+    /// Who lets callers in, if they need a token.
+    pub(crate) access: Option<Access>,
     pub(crate) sessions: Sessions,
     pub(crate) parked: Parked,
     pub(crate) states: States,
@@ -78,6 +81,7 @@ impl Gateway {
         pool: Arc<Pool>,
         settings: Settings,
         limits: Arc<Limits>,
+        access: Option<Access>,
         states: States,
         callbacks: Option<Arc<Callbacks>>,
         tls: Option<Tls>,
@@ -87,6 +91,7 @@ impl Gateway {
             pool,
             settings,
             limits,
+            access,
             sessions: Sessions::default(),
             parked: Parked::default(),
             states,

@@ -50,6 +50,7 @@ pub use policy::{
 };
 pub use reload::Reloaded;
 pub use server::http::TlsError;
+pub use taskgate_access as access;
 pub use taskgate_client::transport::http::{Auth, HttpServer, ServerUrl, TokenServer};
 pub use taskgate_client::transport::stdio::StdioCommand;
 pub use taskgate_credentials::{OAuth, Secret};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use taskgate_access::AccessConfig;
 use taskgate_client::transport::Link;
 use taskgate_client::transport::http::HttpServer;
 use taskgate_client::transport::stdio::StdioCommand;
@@ -239,6 +240,8 @@ pub struct Settings {
     pub allowed_hosts: Vec<String>,
     /// Origins a browser may come from, such as `https://app.example`. Loopback origins are always allowed.
     pub allowed_origins: Vec<String>,
+    /// Whose tokens are taken, and what they allow; `None` if nobody need show one.
+    pub auth: Option<AccessConfig>,
     /// All callers are one known user, `local`. For loopback servers only.
     pub single_user: bool,
     /// What tasks of a session of 2025-11-25 or earlier belong to, if its client is not known.
@@ -284,6 +287,7 @@ impl Default for Settings {
             public_url: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            auth: None,
             single_user: false,
             bind: Bind::default(),
             reloads: false,

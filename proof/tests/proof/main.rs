@@ -1,5 +1,6 @@
 //! The proof: the real programs against real peers, killed and started again. `./test` runs it all.
 
+mod access;
 mod checkpoints;
 mod client_ledger;
 mod clients;

@@ -10,7 +10,7 @@ use taskgate_proof::programs::repository;
 const LONGEST: usize = 600;
 
 /// Our crates, and which of our crates each may import. `taskgate-proof` may import anything and nobody imports it.
-const IMPORTS: [(&str, &[&str]); 9] = [
+const IMPORTS: [(&str, &[&str]); 10] = [
     ("task", &[]),
     ("engine", &["task"]),
     ("wire", &["task"]),
@@ -18,23 +18,25 @@ const IMPORTS: [(&str, &[&str]); 9] = [
     ("client", &["task", "wire", "credentials"]),
     ("detached", &[]),
     ("job", &["credentials"]),
-    ("gateway", &["task", "wire", "engine", "client", "credentials", "detached", "job"]),
+    ("access", &["credentials"]),
+    ("gateway", &["task", "wire", "engine", "client", "credentials", "detached", "job", "access"]),
     ("cli", &["gateway", "client", "detached"]),
 ];
 
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 25] = [
+const HOMES: [(&str, &[&str]); 26] = [
     ("rusqlite", &["engine", "client", "proof:dev"]),
     ("tokio-postgres", &["engine"]),
     ("deadpool-postgres", &["engine"]),
     ("axum", &["gateway", "job:dev"]),
     ("rmcp", &["gateway", "cli"]),
-    ("reqwest", &["client", "job"]),
+    ("reqwest", &["client", "job", "access"]),
+    ("jsonwebtoken", &["access"]),
     ("minijinja", &["job"]),
     ("aws-sigv4", &["job"]),
-    ("ring", &["job"]),
+    ("ring", &["job", "access"]),
     ("httpdate", &["job"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
@@ -46,7 +48,7 @@ const HOMES: [(&str, &[&str]); 25] = [
     ("nix", &["client", "detached"]),
     ("signal-hook", &["detached"]),
     ("tracing-subscriber", &["cli", "gateway:dev"]),
-    ("tokio", &["engine", "client", "credentials", "job", "gateway", "cli", "proof:dev"]),
+    ("tokio", &["engine", "client", "credentials", "job", "access", "gateway", "cli", "proof:dev"]),
     ("getrandom", &["engine", "client", "gateway"]),
     ("jiff", &["wire"]),
     ("jsonschema", &["gateway"]),

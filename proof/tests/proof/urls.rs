@@ -21,7 +21,7 @@ pub struct Scene {
     pub address: SocketAddr,
 }
 
-fn free() -> SocketAddr {
+pub fn free() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
 }
 

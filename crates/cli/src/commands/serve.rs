@@ -91,6 +91,10 @@ fn configure(args: &Serve) -> Result<Config, Failure> {
     config.store = args.store.clone().or(config.store);
     config.settings.single_user |= args.single_user;
     config.settings.reloads = args.config.is_some();
+    if args.single_user && config.settings.auth.is_some() {
+        let why = "--single-user takes every caller for the same one, and the [auth] of the file tells them apart; leave out one of the two";
+        return Err(Failure::new(ExitCode::Invalid, why));
+    }
     if config.settings.single_user {
         // Who has written no configuration has not asked for a single user.
         let help = if args.config.is_none() {
@@ -159,6 +163,26 @@ mod tests {
         let failure = configure(&Serve { listen, ..args() }).expect_err("is refused");
         assert_eq!(failure.code, ExitCode::Invalid);
         assert!(failure.message.contains("--config"), "{}", failure.message);
+    }
+
+    /// Tasks of many must not become those of one because of a word on the command line.
+    #[test]
+    fn a_single_user_is_refused_where_callers_are_told_apart() {
+        let directory = tempfile::tempdir().expect("directory");
+        let file = directory.path().join("taskgate.toml");
+        let hash = "0".repeat(64);
+        let auth =
+            format!("[auth]\nresource = \"https://a\"\ntoken = [{{ name = \"a\", sha256 = \"{hash}\" }}]\n");
+        std::fs::write(&file, format!("{auth}[[upstream]]\nname = \"x\"\ndemo = true\n")).expect("write");
+        let config = configure(&Serve { config: Some(file.clone()), ..args() }).expect("valid");
+        assert!(config.settings.auth.is_some());
+        let failure =
+            configure(&Serve { config: Some(file), single_user: true, ..args() }).expect_err("is refused");
+        assert!(
+            failure.code == ExitCode::Invalid && failure.message.contains("[auth]"),
+            "{}",
+            failure.message
+        );
     }
 
     #[test]

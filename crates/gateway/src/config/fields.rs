@@ -103,6 +103,7 @@ const DURATIONS: &[&str] = &[
     "timeout",
     "poll",
     "poll_max",
+    "leeway",
 ];
 
 /// What helps a writer who used a value of the wrong type, where we can guess why.

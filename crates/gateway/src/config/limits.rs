@@ -51,6 +51,8 @@ pub const BODY_TIMEOUT: DurationRange = DurationRange { least: SECOND, most: HOU
 pub const MAX_HEAD: SizeRange = SizeRange { least: 8 << 10, most: 256 << 10 };
 /// `hosts.budget`, where it is not off. At most an hour, because a caller holds its request open that long.
 pub const HOST_BUDGET: DurationRange = DurationRange { least: TICK, most: HOUR };
+/// `leeway` of an issuer. At most ten minutes: a token that has ended is good for so much longer.
+pub const LEEWAY: DurationRange = DurationRange { least: Duration::ZERO, most: Duration::from_secs(600) };
 /// `max_message`.
 pub const MAX_MESSAGE: SizeRange = SizeRange { least: 1 << 10, most: 1 << 30 };
 /// `max_result`.

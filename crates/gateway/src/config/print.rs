@@ -8,6 +8,10 @@ use taskgate_credentials::Secret;
 use taskgate_task::WorkClass;
 use toml::Value;
 
+mod auth;
+
+use auth::write_auth;
+
 use super::checked::{Config, UpstreamConfig, UpstreamServer, UrlServer};
 use super::duration::{format_duration, format_size};
 use crate::bounds::LimitSettings;
@@ -79,6 +83,9 @@ impl Config {
         set(out, "heartbeat", text(format_duration(settings.node.heartbeat)))?;
         set(out, "store_poll", text(format_duration(settings.node.poll)))?;
         self.write_connections(out)?;
+        if let Some(auth) = &settings.auth {
+            write_auth(out, auth)?;
+        }
         self.write_hosts(out)?;
         write_limits(out, &self.settings.limits)?;
         if let Some(listen) = self.metrics {

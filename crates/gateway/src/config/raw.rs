@@ -1,5 +1,6 @@
 //! The file exactly as it was written: nothing defaulted, nothing converted, every value with its place.
 
+pub(super) mod auth;
 pub(super) mod connections;
 pub(super) mod hosts;
 pub(super) mod http;
@@ -12,6 +13,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::error::Problems;
 use super::fields::{Entry, Fields, FromValue, Section, with_article};
 use super::raw_job::{JOB, RawJob};
+use auth::RawAuth;
 use connections::{CONNECTIONS, TLS};
 use hosts::HOSTS;
 use http::{OAUTH, RawHeader, RawOAuth, RawSecret};
@@ -33,6 +35,7 @@ pub(super) const TOP: Section = Section {
         "public_url",
         "single_user",
         "bind",
+        "auth",
         "allowed_hosts",
         "allowed_origins",
         "max_message",
@@ -126,6 +129,7 @@ pub(super) struct RawConfig {
     pub(super) public_url: Entry<String>,
     pub(super) single_user: Entry<bool>,
     pub(super) bind: Entry<String>,
+    pub(super) auth: Entry<RawAuth>,
     pub(super) allowed_hosts: Entry<Vec<Spanned<String>>>,
     pub(super) allowed_origins: Entry<Vec<Spanned<String>>>,
     pub(super) max_message: Entry<String>,
@@ -249,6 +253,7 @@ impl RawConfig {
             public_url: fields.get("public_url"),
             single_user: fields.get("single_user"),
             bind: fields.get("bind"),
+            auth: fields.get("auth"),
             allowed_hosts: fields.get("allowed_hosts"),
             allowed_origins: fields.get("allowed_origins"),
             max_message: fields.get("max_message"),

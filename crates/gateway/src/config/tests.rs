@@ -1,6 +1,8 @@
 //! The golden files in `golden/` are configurations with mistakes, each beside the text a user gets to see.
 //! `TASKGATE_BLESS=1 cargo test -p taskgate-gateway config` writes these texts anew; read the difference before you keep it.
 
+mod auth;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -33,6 +33,7 @@ use crate::bounds::is_unknown;
 use crate::gateway::{Gateway, Target};
 use crate::session::{Outlet, Session};
 
+pub use hosts::method_of_companion;
 pub use logging::{Levels, is_at_least};
 pub use parked::Parked;
 pub use state::States;

@@ -59,6 +59,11 @@ impl Sessions {
         Some(session)
     }
 
+    /// Whether there is a session with this id, and it is not this owner's. It stays as idle as it is.
+    pub fn belongs_to_another(&self, id: &str, owner: &Owner) -> bool {
+        self.0.lock().get(id).is_some_and(|session| session.owner() != owner)
+    }
+
     /// Ends a session; `false` if there is none.
     pub fn end(&self, id: &str) -> bool {
         let session = self.0.lock().remove(id);

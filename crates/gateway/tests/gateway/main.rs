@@ -4,6 +4,7 @@
 
 mod harness;
 
+mod access;
 mod across;
 mod asking;
 mod bad_clients;

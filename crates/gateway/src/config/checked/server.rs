@@ -66,6 +66,7 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
     let path = r#"an absolute path of letters, digits, "/", "-", "_", "." and "~", such as "/mcp""#;
     let hosts = r#"a host name or address without port, such as "mcp.example.org" or "[fd00::1]""#;
     let origins = r#"an origin as browsers send it, such as "https://app.example" or "http://10.0.0.1:3000""#;
+    let endpoint = around.parsed(&raw.path, "path", path, parse_path).unwrap_or(default.path);
     Settings {
         // Whoever serves knows whether the file will be read again.
         reloads: false,
@@ -78,7 +79,8 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
             r#"an address that begins with http:// or https://, such as "https://mcp.example.org""#,
             parse_public_url,
         ),
-        path: around.parsed(&raw.path, "path", path, parse_path).unwrap_or(default.path),
+        auth: super::auth::check(raw, &endpoint, around),
+        path: endpoint,
         allowed_hosts: list(&raw.allowed_hosts, "allowed_hosts", hosts, parse_host),
         allowed_origins: list(&raw.allowed_origins, "allowed_origins", origins, parse_origin),
         single_user,

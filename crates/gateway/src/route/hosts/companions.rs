@@ -7,7 +7,7 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use taskgate_task::{InvalidPayload, Owner, Payload};
 use taskgate_wire::tool::{self, TaskSupport};
-use taskgate_wire::{Dialect, ListKind, Meta, RawObject, RpcError};
+use taskgate_wire::{Dialect, ListKind, Meta, RawObject, RpcError, method};
 
 use super::super::{Answer, Caller, Request};
 use crate::gateway::Gateway;
@@ -17,6 +17,11 @@ use crate::upstreams::Upstreams;
 
 /// Put before the names, as often as it takes, where an upstream has a tool of one of them.
 const PREFIX: &str = "taskgate_";
+
+/// The task verb that a tool of this name stands in for, if it is one of ours.
+pub fn method_of(tool: &str) -> Option<&'static str> {
+    Companion::called(tool).map(Companion::method)
+}
 
 /// What a model can do with a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +51,15 @@ impl Companion {
             name = rest;
         }
         Companion::ALL.into_iter().find(|companion| companion.name() == name)
+    }
+
+    /// The verb that it stands in for.
+    const fn method(self) -> &'static str {
+        match self {
+            Companion::Status => method::TASKS_GET,
+            Companion::Result => method::TASKS_RESULT,
+            Companion::Cancel => method::TASKS_CANCEL,
+        }
     }
 
     /// As it stands in a list of tools.

@@ -9,6 +9,8 @@ mod companions;
 mod verbs;
 mod words;
 
+pub use companions::method_of as method_of_companion;
+
 use std::time::Duration;
 
 use taskgate_engine::InlineCall;

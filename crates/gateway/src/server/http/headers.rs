@@ -1,6 +1,6 @@
 //! Request metadata headers, and their agreement with the body (2026-07-28, "Server Validation").
 
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::value::{RawValue, to_raw_value};
 use taskgate_task::Payload;
 use taskgate_wire::header::decode;
@@ -38,6 +38,11 @@ pub fn is_stateless(headers: &HeaderMap) -> bool {
 /// `Mcp-Session-Id`, if present and readable.
 pub fn session_id(headers: &HeaderMap) -> Option<&str> {
     headers.get(SESSION_ID)?.to_str().ok()
+}
+
+/// Puts another name into the place of `Mcp-Session-Id`.
+pub fn rename_session(headers: &mut HeaderMap, name: HeaderValue) {
+    headers.insert(SESSION_ID, name);
 }
 
 /// `Last-Event-ID`, if present and not empty; what is not readable is no event of ours either.

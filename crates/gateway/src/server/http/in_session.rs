@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use taskgate_task::Payload;
+use taskgate_task::{Owner, Payload};
 use taskgate_wire::{ErrorCode, Id, Params, RpcError, method};
 
 use super::session_reply::SessionReply;
@@ -23,12 +23,13 @@ const SOON: u16 = 1;
 pub async fn request(
     gateway: Gateway,
     headers: HeaderMap,
+    owner: Owner,
     id: Id,
     name: String,
     raw: Option<Payload>,
 ) -> Response {
     if name == method::INITIALIZE && headers::session_id(&headers).is_none() {
-        return open(gateway, id, raw).await;
+        return open(gateway, owner, id, raw).await;
     }
     let session = match find(&gateway, &headers) {
         Ok(session) => session,
@@ -46,8 +47,8 @@ pub async fn request(
 }
 
 /// `initialize`: opens a session.
-async fn open(gateway: Gateway, id: Id, raw: Option<Payload>) -> Response {
-    let session = match gateway.0.sessions.open(gateway.http_owner(), &gateway.0.settings) {
+async fn open(gateway: Gateway, owner: Owner, id: Id, raw: Option<Payload>) -> Response {
+    let session = match gateway.0.sessions.open(owner, &gateway.0.settings) {
         Ok(session) => session,
         Err(OpenError::Full(most)) => {
             let refusal = Refusal::new(Limit::MaxSessions, most);

@@ -5,6 +5,7 @@ mod batch;
 mod body;
 mod callback;
 mod connection;
+mod entrance;
 mod general;
 mod guard;
 mod headers;
@@ -36,7 +37,7 @@ impl Gateway {
     /// The gateway as an axum router with the MCP endpoint at the configured path, to be merged into another one.
     pub fn router(&self) -> Router {
         let endpoint = post(post::post).get(general::open).delete(end_session);
-        let mut router = Router::new().route(&self.0.settings.path, endpoint);
+        let mut router = entrance::with_door(self, endpoint);
         if self.0.callbacks.is_some() {
             router = router.route(&format!("{CALLBACKS}{{token}}"), post(callback::tell));
         }

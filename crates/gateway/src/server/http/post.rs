@@ -9,13 +9,14 @@ use axum::response::{IntoResponse, Response};
 use taskgate_wire::jsonrpc::{is_batch, one_line};
 use taskgate_wire::{ErrorCode, Message, Params, RpcError, Version};
 
+use super::entrance::Sender;
 use super::{batch, body, error, guard, headers, in_session, json, stateless};
 use crate::gateway::Gateway;
 use crate::server::lost;
 
 /// Takes a message and answers it.
 pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response {
-    let (Parts { headers, .. }, body) = request.into_parts();
+    let (Parts { headers, extensions, .. }, body) = request.into_parts();
     if let Err(refused) = guard::check(&gateway, &headers) {
         return refused;
     }
@@ -28,6 +29,12 @@ pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response 
     };
     // As over stdio, a byte order mark is accepted.
     let text = one_line(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
+    let sender = Sender::of(&gateway, &extensions);
+    if is_batch(&text)
+        && let Some(refused) = sender.refused_batch(&gateway, &text).await
+    {
+        return refused;
+    }
     if is_batch(&text)
         && let Some(answered) = Box::pin(batch::post(&gateway, &headers, &text)).await
     {
@@ -44,6 +51,9 @@ pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response 
             return error(StatusCode::BAD_REQUEST, malformed.id, &malformed.error);
         }
     };
+    if let Some(refused) = sender.refused(&gateway, &message).await {
+        return refused;
+    }
     match message {
         Message::Request { id, method, params } => {
             let params = match headers::with_idempotency_key(&headers, &method, params) {
@@ -55,8 +65,13 @@ pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response 
                 Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
             };
             match is_stateless(&headers, &known) {
-                Ok(true) => stateless::request(gateway, headers, id, method, params.clone(), &known).await,
-                Ok(false) => Box::pin(in_session::request(gateway, headers, id, method, params)).await,
+                Ok(true) => {
+                    stateless::request(gateway, headers, sender.owner, id, method, params.clone(), &known)
+                        .await
+                }
+                Ok(false) => {
+                    Box::pin(in_session::request(gateway, headers, sender.owner, id, method, params)).await
+                }
                 Err(wrong) => error(StatusCode::BAD_REQUEST, Some(id), &wrong),
             }
         }
@@ -70,7 +85,7 @@ pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response 
             Ok(version) => {
                 // 2026-07-28 defines none for this direction, but a server and its client may have their own.
                 if version.is_some_and(Version::is_stateless) {
-                    gateway.pass_notification(&gateway.http_owner(), &method, params.as_ref());
+                    gateway.pass_notification(&sender.owner, &method, params.as_ref());
                 }
                 StatusCode::ACCEPTED.into_response()
             }

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use taskgate_task::Payload;
+use taskgate_task::{Owner, Payload};
 use taskgate_wire::{Id, Params, RpcError, method};
 
 use super::{error, headers, reply};
@@ -16,12 +16,13 @@ use crate::session::Outlet;
 pub async fn request(
     gateway: Gateway,
     headers: HeaderMap,
+    owner: Owner,
     id: Id,
     method: String,
     raw: Option<Payload>,
     params: &Params<'_>,
 ) -> Response {
-    let (caller, tool) = match check(&gateway, &headers, &method, params).await {
+    let (caller, tool) = match check(&gateway, &headers, owner, &method, params).await {
         Ok(checked) => checked,
         Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
     };
@@ -55,6 +56,7 @@ pub async fn request(
 async fn check(
     gateway: &Gateway,
     headers: &HeaderMap,
+    owner: Owner,
     name: &str,
     params: &Params<'_>,
 ) -> Result<(Caller, Option<Result<Target, RpcError>>), RpcError> {
@@ -62,7 +64,7 @@ async fn check(
     if let Some(Ok(version)) = &said {
         headers::check(headers, name, params, version)?;
     }
-    let caller = stateless_caller(params, gateway.http_owner())?;
+    let caller = stateless_caller(params, owner)?;
     let mut tool = None;
     if name == method::TOOLS_CALL
         && let Ok(called) = params.name()

@@ -18,6 +18,8 @@ pub struct Modern {
     numbers: Arc<AtomicU64>,
     /// What its requests say in `Accept`.
     pub accept: String,
+    /// What its requests say in `Authorization`, if anything.
+    pub authorization: Option<String>,
 }
 
 /// The capabilities of a client that can do everything.
@@ -34,6 +36,11 @@ impl Modern {
         Modern::with(server, everything())
     }
 
+    /// A client that can do everything and shows this token.
+    pub fn of(server: &Server, token: &str) -> Modern {
+        Modern { authorization: Some(format!("Bearer {token}")), ..Modern::new(server) }
+    }
+
     /// A client that can ask its user but knows nothing of tasks.
     pub fn without_tasks(server: &Server) -> Modern {
         Modern::with(server, json!({"elicitation": {}, "sampling": {}, "roots": {}}))
@@ -42,7 +49,13 @@ impl Modern {
     /// A client with these capabilities.
     pub fn with(server: &Server, capabilities: Value) -> Modern {
         let accept = "application/json, text/event-stream".to_owned();
-        Modern { addr: server.addr, capabilities, numbers: Arc::new(AtomicU64::new(1)), accept }
+        Modern {
+            addr: server.addr,
+            capabilities,
+            numbers: Arc::new(AtomicU64::new(1)),
+            accept,
+            authorization: None,
+        }
     }
 
     /// The headers and the body of a request.
@@ -58,6 +71,7 @@ impl Modern {
             ("MCP-Protocol-Version".to_owned(), "2026-07-28".to_owned()),
             ("Mcp-Method".to_owned(), method.to_owned()),
         ];
+        headers.extend(self.authorization.clone().map(|shown| ("Authorization".to_owned(), shown)));
         let name = ["name", "uri", "taskId"].iter().find_map(|key| params.get(*key)?.as_str());
         if let Some(name) = name {
             headers.push(("Mcp-Name".to_owned(), header::encode(name).into_owned()));

@@ -21,6 +21,8 @@ pub struct Old {
     pub initialized: Value,
     /// What its requests say in `Accept`.
     pub accept: String,
+    /// What its requests say in `Authorization`, if anything.
+    pub authorization: Option<String>,
 }
 
 impl Old {
@@ -32,6 +34,17 @@ impl Old {
 
     /// Opens a session.
     pub async fn with(server: &Server, version: &str, capabilities: Value) -> Old {
+        Old::shown(server, version, capabilities, None).await
+    }
+
+    /// Opens a session of 2025-11-25 and shows this token, now and later.
+    pub async fn of(server: &Server, token: &str) -> Old {
+        Old::shown(server, "2025-11-25", json!({"elicitation": {}, "tasks": {}}), Some(token)).await
+    }
+
+    /// Opens a session, with a token if there is one to be shown.
+    pub async fn shown(server: &Server, version: &str, capabilities: Value, token: Option<&str>) -> Old {
+        let authorization = token.map(|token| format!("Bearer {token}"));
         let accept = "application/json, text/event-stream".to_owned();
         let params = json!({
             "protocolVersion": version,
@@ -39,7 +52,9 @@ impl Old {
             "clientInfo": {"name": "test", "version": "1"},
         });
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
-        let response = http::send(server.addr, "POST", &[("Accept", &accept)], body.as_bytes()).await;
+        let mut headers = vec![("Accept", accept.as_str())];
+        headers.extend(authorization.as_deref().map(|shown| ("Authorization", shown)));
+        let response = http::send(server.addr, "POST", &headers, body.as_bytes()).await;
         let session = response.header("mcp-session-id").map(ToOwned::to_owned);
         let answer = response.answer().await;
         let initialized = answer.result().clone();
@@ -52,6 +67,7 @@ impl Old {
             numbers: Arc::new(AtomicU64::new(1)),
             initialized,
             accept,
+            authorization,
         };
         assert_eq!(
             old.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await.status,
@@ -71,25 +87,26 @@ impl Old {
         self
     }
 
+    async fn send(&self, verb: &str, mut headers: Vec<(&str, &str)>, body: &[u8]) -> Response {
+        headers.push(("Mcp-Session-Id", &self.session));
+        headers.extend(self.authorization.as_deref().map(|shown| ("Authorization", shown)));
+        http::send(self.addr, verb, &headers, body).await
+    }
+
     /// Posts a message and returns the response as it begins.
     pub async fn post(&self, message: &Value) -> Response {
-        let headers = [
-            ("Accept", self.accept.as_str()),
-            ("Mcp-Session-Id", self.session.as_str()),
-            ("MCP-Protocol-Version", self.version.as_str()),
-        ];
-        http::send(self.addr, "POST", &headers, message.to_string().as_bytes()).await
+        let headers = vec![("Accept", self.accept.as_str()), ("MCP-Protocol-Version", self.version.as_str())];
+        self.send("POST", headers, message.to_string().as_bytes()).await
     }
 
     /// Opens the general stream.
     pub async fn stream(&self) -> Response {
-        let headers = [("Accept", "text/event-stream"), ("Mcp-Session-Id", self.session.as_str())];
-        http::send(self.addr, "GET", &headers, b"").await
+        self.send("GET", vec![("Accept", "text/event-stream")], b"").await
     }
 
     /// Ends the session.
     pub async fn end(&self) -> u16 {
-        http::send(self.addr, "DELETE", &[("Mcp-Session-Id", &self.session)], b"").await.status
+        self.send("DELETE", Vec::new(), b"").await.status
     }
 
     /// Sends a request and returns the response as it begins, and the request's id.

@@ -1,0 +1,98 @@
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::refusal::Refusal;
+
+/// Who a caller is, as far as it has been shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// A name that nobody else has: issuer, subject and client of its token, or the name of a token in the configuration. Tasks belong to
+    /// it, so it must be the same for every token of the same caller.
+    pub owner: String,
+    /// What its token allows.
+    pub scopes: BTreeSet<String>,
+    /// What else its issuer says of it; nothing for a token in the configuration.
+    pub claims: Map<String, Value>,
+}
+
+impl Identity {
+    /// Whoever an issuer's claims speak of.
+    pub(crate) fn of(issuer: &str, claims: Map<String, Value>) -> Result<Identity, Refusal> {
+        let said = |name: &str| claims.get(name).and_then(Value::as_str).filter(|said| !said.is_empty());
+        let client = said("client_id").or(said("azp")).unwrap_or_default();
+        // Tokens that a client got for itself need have no subject of their own.
+        let subject = said("sub").unwrap_or(client);
+        if subject.is_empty() {
+            return Err(Refusal::NoSubject);
+        }
+        // As JSON, so that no choice of names makes one caller another.
+        let owner = format!("oauth {}", json!([issuer, subject, client]));
+        let scopes =
+            ["scope", "scp"].into_iter().filter_map(|name| claims.get(name)).flat_map(words).collect();
+        Ok(Identity { owner, scopes, claims })
+    }
+
+    /// Whoever shows a token of this name in the configuration.
+    pub(crate) fn named(name: &str, scopes: &[String]) -> Identity {
+        let scopes = scopes.iter().cloned().collect();
+        Identity { owner: format!("token {name}"), scopes, claims: Map::new() }
+    }
+}
+
+/// The words of a claim that is a text with blanks (RFC 8693, 4.2) or, with some issuers, an array.
+fn words(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => text.split_ascii_whitespace().map(str::to_owned).collect(),
+        Value::Array(words) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(claims: Value) -> Result<Identity, Refusal> {
+        let Value::Object(claims) = claims else { panic!("no claims") };
+        Identity::of("https://i", claims)
+    }
+
+    #[test]
+    fn an_owner_is_issuer_subject_and_client() {
+        let owners: Vec<String> = [
+            json!({"sub": "s", "client_id": "c"}),
+            json!({"sub": "s", "azp": "d"}),
+            json!({"sub": "s"}),
+            json!({"client_id": "c"}),
+            json!({"sub": "s\",\"c"}),
+        ]
+        .into_iter()
+        .map(|claims| of(claims).expect("someone").owner)
+        .collect();
+        assert_eq!(
+            owners,
+            [
+                r#"oauth ["https://i","s","c"]"#,
+                r#"oauth ["https://i","s","d"]"#,
+                r#"oauth ["https://i","s",""]"#,
+                r#"oauth ["https://i","c","c"]"#,
+                r#"oauth ["https://i","s\",\"c",""]"#,
+            ]
+        );
+        for nobody in [json!({}), json!({"sub": ""}), json!({"sub": 7})] {
+            assert_eq!(of(nobody), Err(Refusal::NoSubject));
+        }
+    }
+
+    #[test]
+    fn scopes_are_read_however_issuers_write_them() {
+        for claims in [json!({"scope": "a b"}), json!({"scp": ["a", "b"]}), json!({"scope": "a", "scp": "b"})]
+        {
+            let mut claims = claims;
+            claims["sub"] = json!("s");
+            let scopes: Vec<String> = of(claims).expect("someone").scopes.into_iter().collect();
+            assert_eq!(scopes, ["a", "b"]);
+        }
+    }
+}
