@@ -145,3 +145,54 @@ fn size(message: &Message) -> usize {
     };
     AROUND + payload.map_or(0, |payload| payload.as_str().len())
 }
+
+#[cfg(test)]
+mod tests {
+    use taskgate_task::Payload;
+    use taskgate_wire::Id;
+
+    use super::*;
+    use crate::bounds::LimitSettings;
+
+    fn notification(method: &str) -> Message {
+        let params = Payload::parse(format!("\"{}\"", "x".repeat(400))).expect("JSON");
+        Message::Notification { method: method.to_owned(), params: Some(params) }
+    }
+
+    /// Progress is left out first, news end the stream, and an answer is always kept.
+    #[test]
+    fn what_nobody_reads_is_left_out_ends_the_stream_or_is_kept() {
+        let limits = Limits::new(LimitSettings { backlog: 1024, ..LimitSettings::default() });
+        let answer = Message::Response { id: Id::number(1), result: Payload::null() };
+        for (backlog, of_news) in
+            [(Backlog::of_stream(&limits), None), (Backlog::of_pipe(&limits), Some(true))]
+        {
+            assert_eq!(backlog.takes(&notification(method::TASK_NOTIFICATION)), Some(true));
+            assert_eq!(backlog.takes(&notification(method::PROGRESS)), Some(false));
+            assert_eq!(backlog.takes(&notification(method::LOG_MESSAGE)), Some(false));
+            assert_eq!(backlog.takes(&notification(method::TASK_NOTIFICATION)), of_news);
+            assert_eq!(backlog.takes(&answer), Some(true));
+            assert_eq!(backlog.takes(&notification(method::PROGRESS)), Some(false));
+            backlog.read(&notification(method::TASK_NOTIFICATION));
+            if of_news.is_some() {
+                backlog.read(&notification(method::TASK_NOTIFICATION));
+            }
+            assert!(!backlog.is_full());
+            assert_eq!(backlog.takes(&notification(method::PROGRESS)), Some(true));
+        }
+        assert_eq!(limits.numbers.left_out.get(), 6);
+    }
+
+    /// However long one message is, it goes out to whoever reads.
+    #[test]
+    fn a_single_long_message_always_fits() {
+        let limits = Limits::new(LimitSettings { backlog: 1024, ..LimitSettings::default() });
+        let backlog = Backlog::of_stream(&limits);
+        let params = Payload::parse(format!("\"{}\"", "x".repeat(10_000))).expect("JSON");
+        let long =
+            Message::Notification { method: method::TASK_NOTIFICATION.to_owned(), params: Some(params) };
+        assert_eq!(backlog.takes(&long), Some(true));
+        backlog.read(&long);
+        assert_eq!(backlog.takes(&long), Some(true));
+    }
+}

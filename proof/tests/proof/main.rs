@@ -14,6 +14,7 @@ mod full_disk;
 mod golden;
 mod hosted;
 mod jobs;
+mod limits;
 mod load;
 mod nodes;
 mod official;

@@ -57,6 +57,9 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
     let _admin = admin::serve(&gateway, &place);
     eprintln!("{}", greeting(&config, address, &place));
     if let Some(listener) = metrics {
+        if let Ok(address) = listener.local_addr() {
+            eprintln!("taskgate: numbers at http://{address}/metrics");
+        }
         let gateway = gateway.clone();
         tokio::spawn(async move {
             if let Err(error) = gateway.serve_metrics(listener).await {

@@ -21,7 +21,7 @@ pub struct Turn {
 
 impl Turn {
     /// For a call that has been admitted, or work that was begun before.
-    pub fn new(limits: Arc<Limits>, with: Arc<dyn Runner>, ticket: Option<Ticket>) -> Arc<dyn Runner> {
+    pub fn before(limits: Arc<Limits>, with: Arc<dyn Runner>, ticket: Option<Ticket>) -> Arc<dyn Runner> {
         Arc::new(Turn { limits, with, ticket: Mutex::new(ticket) })
     }
 }

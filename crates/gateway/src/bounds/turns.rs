@@ -264,9 +264,9 @@ mod tests {
     fn owners_take_turns_however_many_calls_one_of_them_has() {
         let turns = turns(1, 1, 100, 100);
         let (greedy, modest) = (owner(), owner());
-        let mut running = granted(turns.admit(&greedy).ok().expect("room"));
-        let mut queued: Vec<_> = (0..50).map(|_| turns.admit(&greedy).ok().expect("queued")).collect();
-        let one = turns.admit(&modest).ok().expect("queued");
+        let mut running = granted(turns.admit(&greedy).expect("room"));
+        let mut queued: Vec<_> = (0..50).map(|_| turns.admit(&greedy).expect("queued")).collect();
+        let one = turns.admit(&modest).expect("queued");
         assert!(one.waits() && turns.waiting() == 51);
         // One of the greedy owner's calls was first in line; then it is the other's turn.
         drop(running);
@@ -286,13 +286,13 @@ mod tests {
     fn queues_have_an_end_for_each_owner_and_for_all() {
         let turns = turns(2, 1, 3, 2);
         let (one, other, third) = (owner(), owner(), owner());
-        let running = granted(turns.admit(&one).ok().expect("room"));
-        let queued: Vec<_> = (0..2).map(|_| turns.admit(&one).ok().expect("queued")).collect();
+        let running = granted(turns.admit(&one).expect("room"));
+        let queued: Vec<_> = (0..2).map(|_| turns.admit(&one).expect("queued")).collect();
         let refused = turns.admit(&one).err().expect("the owner's line is full");
         assert_eq!(refused, Refusal::new(Limit::OwnerQueue, 2));
         // Whoever waits for room of its own is in nobody's way.
-        let of_other = granted(turns.admit(&other).ok().expect("room"));
-        let _more = turns.admit(&other).ok().expect("queued");
+        let of_other = granted(turns.admit(&other).expect("room"));
+        let _more = turns.admit(&other).expect("queued");
         let refused = turns.admit(&third).err().expect("all is full");
         assert_eq!(refused, Refusal::new(Limit::Queue, 3));
         drop(of_other);
@@ -305,8 +305,8 @@ mod tests {
     fn what_is_given_up_leaves_its_place_and_a_granted_turn_goes_on() {
         let turns = turns(1, 1, 10, 10);
         let (one, other) = (owner(), owner());
-        let running = granted(turns.admit(&one).ok().expect("room"));
-        let (given_up, waits) = (turns.admit(&one).ok().expect("queued"), turns.admit(&other).ok());
+        let running = granted(turns.admit(&one).expect("room"));
+        let (given_up, waits) = (turns.admit(&one).expect("queued"), turns.admit(&other).ok());
         drop(running);
         // It has been granted and is never looked at.
         drop(given_up);
@@ -325,7 +325,7 @@ mod tests {
             for _ in 0..if number == 0 { 4000 } else { 50 } {
                 let (turns, owner, most, now) = (turns.clone(), owner.clone(), most.clone(), now.clone());
                 calls.spawn(async move {
-                    let permit = turns.admit(&owner).ok().expect("queued").turn().await;
+                    let permit = turns.admit(&owner).expect("queued").turn().await;
                     most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     tokio::task::yield_now().await;
                     now.fetch_sub(1, Ordering::SeqCst);

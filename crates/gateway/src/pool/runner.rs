@@ -49,6 +49,6 @@ impl Pool {
         let with = upstream.own_runner().unwrap_or_else(|| {
             Arc::new(EachOwner { pool: Arc::downgrade(self), name: upstream.name().into() })
         });
-        Turn::new(self.limits.clone(), with, None)
+        Turn::before(self.limits.clone(), with, None)
     }
 }

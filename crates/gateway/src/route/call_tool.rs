@@ -207,7 +207,7 @@ impl Gateway {
         };
         let launch = self.launch(target, caller.owner().clone(), work, immediate_of(target, request))?;
         let queued = ticket.as_ref().is_some_and(Ticket::waits).then(|| QUEUED.to_owned());
-        Ok(Launch { with: Turn::new(limits.clone(), launch.with.clone(), ticket), queued, ..launch })
+        Ok(Launch { with: Turn::before(limits.clone(), launch.with.clone(), ticket), queued, ..launch })
     }
 
     /// Passes a request that is no tool call on to an upstream, and its answer back.
