@@ -206,7 +206,8 @@ fn the_page_says_what_happens() {
     let (_server, address) = Program::serve(command);
     let mut shown = 0;
     for block in page.split("```console\n$ ").skip(1) {
-        let (script, said) = block.split_once("```").expect("the block ends").0.split_once('\n').expect("an answer");
+        let (script, said) =
+            block.split_once("```").expect("the block ends").0.split_once('\n').expect("an answer");
         let mut shell = Command::new("sh");
         shell.args(["-c", &script.replace("127.0.0.1:8000", &address.to_string())]);
         let output = peers::run(shell, wait::DEADLINE);

@@ -15,6 +15,7 @@ mod session_reply;
 mod stateless;
 
 use std::io;
+use std::net::SocketAddr;
 
 use axum::Router;
 use axum::body::Body;
@@ -60,7 +61,8 @@ impl Gateway {
             gateway.drain().await;
         });
         let mut stopped = stopped;
-        let server = axum::serve(listener, self.router()).with_graceful_shutdown(async move {
+        let service = self.router().into_make_service_with_connect_info::<SocketAddr>();
+        let server = axum::serve(listener, service).with_graceful_shutdown(async move {
             let _ = stopped.wait_for(|stop| *stop).await;
         });
         let server = server.into_future();
