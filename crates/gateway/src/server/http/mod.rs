@@ -61,11 +61,18 @@ impl Gateway {
             gateway.drain().await;
         });
         let mut stopped = stopped;
-        let service = self.router().into_make_service_with_connect_info::<SocketAddr>();
-        let server = axum::serve(listener, service).with_graceful_shutdown(async move {
+        let stopped = async move {
             let _ = stopped.wait_for(|stop| *stop).await;
-        });
-        let server = server.into_future();
+        };
+        // Where a connection comes from is noted for whoever asks, which costs a little at each request.
+        let is_asked = self.0.access.as_ref().is_some_and(|access| access.proxy().is_some());
+        let server = match is_asked {
+            true => {
+                let service = self.router().into_make_service_with_connect_info::<SocketAddr>();
+                axum::serve(listener, service).with_graceful_shutdown(stopped).into_future()
+            }
+            false => axum::serve(listener, self.router()).with_graceful_shutdown(stopped).into_future(),
+        };
         tokio::pin!(server, draining);
         tokio::select! {
             served = &mut server => {
