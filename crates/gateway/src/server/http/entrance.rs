@@ -105,7 +105,7 @@ async fn identify(access: &Access, peer: Option<IpAddr>, headers: &HeaderMap) ->
 /// A refusal as an answer.
 fn refuse(access: &Access, id: Option<Id>, refusal: &Refusal) -> Response {
     let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::UNAUTHORIZED);
-    let wrong = RpcError::new(ErrorCode::InvalidRequest, format!("Unauthorized: {refusal}"));
+    let wrong = RpcError::new(ErrorCode::InvalidRequest, refusal.to_string());
     if let Refusal::Unavailable(_) = refusal {
         return busy(status, id, &wrong, LATER);
     }
