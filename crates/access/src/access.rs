@@ -8,6 +8,7 @@ use crate::identity::Identity;
 use crate::introspect::Introspection;
 use crate::jwt::{self, Unverified};
 use crate::keys::Keys;
+use crate::proxy::Proxy;
 use crate::refusal::Refusal;
 use crate::resource::Resource;
 use crate::rights::Rights;
@@ -109,6 +110,11 @@ impl Access {
             }
         }
         Err(refusal)
+    }
+
+    /// Who else may say who is calling.
+    pub fn proxy(&self) -> Option<&Proxy> {
+        self.0.config.proxy.as_ref()
     }
 
     /// What is needed for what.

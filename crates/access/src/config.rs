@@ -4,6 +4,7 @@ use taskgate_credentials::Secret;
 
 pub use jsonwebtoken::Algorithm;
 
+use crate::proxy::Proxy;
 use crate::resource::Resource;
 use crate::rights::Rights;
 use crate::tokens::StaticToken;
@@ -17,6 +18,8 @@ pub struct AccessConfig {
     pub issuers: Vec<Issuer>,
     /// Tokens that nobody gives out.
     pub tokens: Vec<StaticToken>,
+    /// Who may say who is calling, beside tokens.
+    pub proxy: Option<Proxy>,
     /// Which scopes what needs.
     pub rights: Rights,
 }

@@ -102,3 +102,63 @@ fn root_of(error: &dyn std::error::Error) -> String {
     }
     root.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Asks a server that answers with these bytes.
+    async fn asked(answer: Vec<u8>) -> Result<Vec<u8>, String> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let url = format!("http://{}/keys", listener.local_addr().expect("bound"));
+        tokio::spawn(async move {
+            // Whoever is sent elsewhere comes back here, and would be served.
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                let read = stream.read(&mut request).await.unwrap_or_default();
+                let is_first = request[..read].starts_with(b"GET /keys ");
+                let again = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nelse";
+                let _ = stream.write_all(if is_first { &answer } else { again }).await;
+            }
+        });
+        over_http().expect("a client")(Ask { url, form: None }).await
+    }
+
+    #[tokio::test]
+    async fn an_issuer_is_read_as_far_as_it_is_sensible() {
+        let answer = |head: &str, body: &[u8]| {
+            [
+                format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len())
+                    .as_bytes(),
+                body,
+            ]
+            .concat()
+        };
+        assert_eq!(asked(answer("200 OK", b"{}")).await, Ok(b"{}".to_vec()));
+        assert_eq!(asked(answer("302 Found\r\nLocation: /else", b"")).await, Err("status 302".to_owned()));
+        assert_eq!(asked(answer("500 Oh", b"{}")).await, Err("status 500".to_owned()));
+        assert_eq!(asked(answer("200 OK", &vec![b' '; LONGEST])).await.map(|body| body.len()), Ok(LONGEST));
+        let long = asked(answer("200 OK", &vec![b' '; LONGEST + 1])).await;
+        assert_eq!(long, Err("its answer is longer than 1048576 bytes".to_owned()));
+    }
+
+    #[test]
+    fn issuers_are_asked_in_private() {
+        for (url, plain_http, good) in [
+            ("https://a.example/", false, true),
+            ("http://127.0.0.1:1/", false, true),
+            ("http://[::1]/", false, true),
+            ("http://localhost/", false, true),
+            ("http://a.example/", true, true),
+            ("http://a.example/", false, false),
+            ("http://127.0.0.1.evil.example/", false, false),
+            ("file:///etc/passwd", true, false),
+            ("a.example", true, false),
+        ] {
+            assert_eq!(may_ask(url, plain_http).is_ok(), good, "{url}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use taskgate_access::Access;
 use taskgate_engine::{Engine, EngineError, MemoryStore, Store, StoreError};
 
 use crate::bounds::Limits;
-use crate::gateway::Gateway;
+use crate::gateway::{Door, Gateway};
 use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
 use crate::pool::Pool;
 use crate::reload::Common;
@@ -184,7 +184,8 @@ impl GatewayBuilder {
             tracing::info!(rescued, "settled tasks that an earlier process left unfinished");
         }
         engine.start_upkeep();
-        let gateway = Gateway::new(engine, pool, self.settings, limits, access, states, callbacks, tls);
+        let door = Door { limits, access, tls };
+        let gateway = Gateway::new(engine, pool, self.settings, states, callbacks, door);
         if let Some(yard) = yard {
             gateway.keep_tidy(yard);
         }

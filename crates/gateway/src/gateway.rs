@@ -50,6 +50,13 @@ pub(crate) const LAST_WORDS: std::time::Duration = std::time::Duration::from_mil
 /// How often to look which commands can be cleared away.
 const TIDY_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
 
+/// What stands between the gateway and whoever connects.
+pub(crate) struct Door {
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) access: Option<Access>,
+    pub(crate) tls: Option<Tls>,
+}
+
 /// Where a request goes: to a tool of an upstream, or just to an upstream.
 pub(crate) struct Target {
     pub(crate) upstream: Arc<Upstream>,
@@ -80,11 +87,9 @@ impl Gateway {
         engine: Engine,
         pool: Arc<Pool>,
         settings: Settings,
-        limits: Arc<Limits>,
-        access: Option<Access>,
         states: States,
         callbacks: Option<Arc<Callbacks>>,
-        tls: Option<Tls>,
+        Door { limits, access, tls }: Door,
     ) -> Self {
         let gateway = Gateway(Arc::new(Inner {
             engine,

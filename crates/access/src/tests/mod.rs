@@ -80,7 +80,7 @@ impl Net {
 /// A server that takes tokens of these issuers.
 fn config(issuers: Vec<Issuer>) -> AccessConfig {
     let resource = Resource::parse(RESOURCE).expect("an address");
-    AccessConfig { resource, issuers, tokens: Vec::new(), rights: Rights::default() }
+    AccessConfig { resource, issuers, tokens: Vec::new(), proxy: None, rights: Rights::default() }
 }
 
 async fn check(access: &Access, token: &str) -> Result<Identity, Refusal> {

@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use taskgate_gateway::access::{AccessConfig, Issuer, Resource, Rights, StaticToken, TokenHash};
+use taskgate_gateway::access::{AccessConfig, Issuer, Proxy, Resource, Rights, StaticToken, TokenHash};
 use taskgate_gateway::{Gateway, HttpServer, ServerUrl, Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
 
 use crate::harness::http::{Response, send, send_to};
@@ -34,7 +34,13 @@ fn tokens() -> Vec<StaticToken> {
 
 fn config(rights: Rights) -> AccessConfig {
     let resource = Resource::parse("https://gate.example/mcp").expect("an address");
-    AccessConfig { resource, issuers: vec![Issuer::new("https://login.example")], tokens: tokens(), rights }
+    AccessConfig {
+        resource,
+        issuers: vec![Issuer::new("https://login.example")],
+        tokens: tokens(),
+        proxy: None,
+        rights,
+    }
 }
 
 async fn guarded(board: &Board, rights: Rights) -> Server {
@@ -320,6 +326,31 @@ async fn a_parked_call_goes_on_for_its_owner_alone() {
     other["name"] = json!("always");
     assert_eq!(Modern::of(&server, "cleo-secret").open("tools/call", other).await.status, 403);
     assert_eq!(ann.ask("tools/call", retry).await.result()["resultType"], "complete");
+}
+
+/// A header that says who is calling counts from the proxy's address, and from no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_proxy_says_who_is_calling() {
+    let said = [("X-User", "dora"), ("MCP-Protocol-Version", "2025-11-25")];
+    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    // Without a session a good caller is told that it needs one; one that is not let in gets no further than that.
+    for (address, status) in [("127.0.0.1", 400), ("10.0.0.1", 401)] {
+        let proxy = Proxy {
+            header: "x-user".to_owned(),
+            addresses: vec![address.parse().expect("an address")],
+            scopes: Vec::new(),
+        };
+        let auth = AccessConfig { proxy: Some(proxy), ..config(Rights::default()) };
+        let server = serve_with(&Board::new(Era::Both), Settings { auth: Some(auth), ..settings() }).await;
+        assert_eq!(send(server.addr, "POST", &said, ask.as_bytes()).await.status, status, "{address}");
+        assert_eq!(
+            send(server.addr, "POST", &said[1..], ask.as_bytes()).await.status,
+            401,
+            "nobody is named"
+        );
+        let twice = [("X-User", "dora"), ("X-User", "ann")];
+        assert_eq!(send(server.addr, "POST", &twice, ask.as_bytes()).await.status, 401);
+    }
 }
 
 /// Case 36: the caller's token goes nowhere ("MUST NOT accept or transit any other tokens").

@@ -1,12 +1,13 @@
 //! Who is let in, and what each may do.
 
 use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
 
 use taskgate_access::{
-    AccessConfig, Algorithm, Asking, Issuer, KeySource, Proof, Resource, Rights, StaticToken, TokenHash,
-    is_scope,
+    AccessConfig, Algorithm, Asking, Issuer, KeySource, Proof, Proxy, Resource, Rights, StaticToken,
+    TokenHash, is_scope,
 };
-use taskgate_client::transport::http::ServerUrl;
+use taskgate_client::transport::http::{HeaderName, ServerUrl};
 use toml::Spanned;
 
 use super::http::place_of;
@@ -14,7 +15,21 @@ use super::{Surroundings, span_of};
 use crate::config::fields::Entry;
 use crate::config::limits;
 use crate::config::raw::RawConfig;
-use crate::config::raw::auth::{RawIssuer, RawLists, RawScopes, RawToken};
+use crate::config::raw::auth::{RawIssuer, RawLists, RawProxy, RawScopes, RawToken};
+
+/// Headers that are there for something else.
+const OTHERS: &[&str] = &[
+    "accept",
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "origin",
+    "idempotency-key",
+    "transfer-encoding",
+];
 
 /// The longest name of a token, in bytes.
 const LONGEST_NAME: usize = 128;
@@ -30,7 +45,8 @@ pub(super) fn check(raw: &RawConfig, path: &str, around: &Surroundings<'_>) -> O
         around.problems.add_with_help(single.span(), what, "allowed: one of the two");
     }
     if !auth.has_some {
-        let what = "[auth] has neither [[auth.issuer]] nor [[auth.token]], so nobody could come in";
+        let what =
+            "[auth] has neither [[auth.issuer]] nor [[auth.token]] nor [auth.proxy], so nobody could come in";
         let help = "add whose tokens are taken; without [auth] no token is needed";
         around.problems.add_with_help(span.clone(), what, help);
     }
@@ -51,6 +67,7 @@ pub(super) fn check(raw: &RawConfig, path: &str, around: &Surroundings<'_>) -> O
         resource: resource(raw, &auth.resource, path, span, around)?,
         issuers,
         tokens,
+        proxy: auth.proxy.as_ref().and_then(|proxy| check_proxy(proxy, around)),
         rights: rights(&auth.scopes, around),
     })
 }
@@ -198,6 +215,41 @@ fn tokens(written: &[Spanned<RawToken>], around: &Surroundings<'_>) -> Vec<Stati
         }
     }
     tokens
+}
+
+/// A header counts from some addresses only: without any, everybody could say who they are.
+fn check_proxy(written: &Spanned<RawProxy>, around: &Surroundings<'_>) -> Option<Proxy> {
+    let (span, raw) = (written.span(), written.get_ref());
+    for (key, what) in
+        [("header", "in which the proxy says who is calling"), ("addresses", "where the proxy connects from")]
+    {
+        if !raw.written.iter().any(|written| written == key) {
+            let problem = format!("[auth.proxy] has no `{key}`");
+            around.problems.add_with_help(span.clone(), problem, format!("add `{key}`: {what}"));
+        }
+    }
+    let allowed = "the name of a header that nothing else uses, such as \"X-Authenticated-User\"";
+    let header =
+        around.parsed(&raw.header, "header", allowed, |text| match HeaderName::from_bytes(text.as_bytes()) {
+            Ok(name) if OTHERS.contains(&name.as_str()) || name.as_str().starts_with("mcp-") => {
+                Err("means something else".to_owned())
+            }
+            Ok(name) => Ok(name.as_str().to_owned()),
+            Err(_) => Err("cannot be the name of a header".to_owned()),
+        });
+    let addresses = raw.addresses.as_ref()?;
+    if addresses.get_ref().is_empty() {
+        around.problems.add(addresses.span(), "`addresses` is empty, so nobody could be the proxy");
+    }
+    let parsed = addresses.get_ref().iter().filter_map(|address| {
+        around.parsed_at(address, "addresses", "an IP address, such as \"10.0.0.5\" or \"::1\"", |text| {
+            text.parse::<IpAddr>()
+                .map(|address| address.to_canonical())
+                .map_err(|_| "is no IP address".to_owned())
+        })
+    });
+    let (addresses, words) = (parsed.collect(), raw.scopes.as_ref().map(|scopes| &scopes.get_ref()[..]));
+    Some(Proxy { header: header?, addresses, scopes: scopes(words.unwrap_or_default(), "scopes", around) })
 }
 
 fn rights(written: &RawScopes, around: &Surroundings<'_>) -> Rights {

@@ -11,6 +11,12 @@ use crate::config::duration::format_duration;
 pub(super) fn write_auth(out: &mut String, auth: &AccessConfig) -> fmt::Result {
     writeln!(out, "\n[auth]")?;
     set(out, "resource", text(&auth.resource))?;
+    if let Some(proxy) = &auth.proxy {
+        writeln!(out, "\n[auth.proxy]")?;
+        set(out, "header", text(&proxy.header))?;
+        set(out, "addresses", Value::Array(proxy.addresses.iter().map(text).collect()))?;
+        set(out, "scopes", list(&proxy.scopes))?;
+    }
     writeln!(out, "\n[auth.scopes]")?;
     let rights = &auth.rights;
     set(out, "required", list(&rights.required))?;

@@ -10,7 +10,11 @@ use crate::config::fields::{Entry, Fields, FromValue, Section, with_article};
 
 /// The keys of `[auth]`.
 pub(in crate::config) const AUTH: Section =
-    Section { name: "[auth]", keys: &["resource", "scopes", "issuer", "token"] };
+    Section { name: "[auth]", keys: &["resource", "scopes", "issuer", "token", "proxy"] };
+
+/// The keys of `[auth.proxy]`.
+pub(in crate::config) const PROXY: Section =
+    Section { name: "[auth.proxy]", keys: &["header", "addresses", "scopes"] };
 
 /// The keys of `[auth.scopes]`.
 pub(in crate::config) const SCOPES: Section =
@@ -45,8 +49,19 @@ pub(in crate::config) struct RawAuth {
     pub(in crate::config) scopes: RawScopes,
     pub(in crate::config) issuers: Vec<Spanned<RawIssuer>>,
     pub(in crate::config) tokens: Vec<Spanned<RawToken>>,
-    /// Whether something is there of either kind, even if it could not be read.
+    pub(in crate::config) proxy: Entry<RawProxy>,
+    /// Whether something is there of any kind, even if it could not be read.
     pub(in crate::config) has_some: bool,
+}
+
+/// A proxy that says who is calling.
+#[derive(Debug)]
+pub(in crate::config) struct RawProxy {
+    pub(in crate::config) header: Entry<String>,
+    pub(in crate::config) addresses: Words,
+    pub(in crate::config) scopes: Words,
+    /// Keys that are there, even if their values could not be read.
+    pub(in crate::config) written: Vec<String>,
 }
 
 /// What needs which scopes.
@@ -104,7 +119,8 @@ impl<'a, 'i: 'a> FromValue<'a, 'i> for RawAuth {
                 problems,
             ),
             tokens: tables(fields.get("token"), "token", |table| RawToken::read(table, problems), problems),
-            has_some: ["issuer", "token"].into_iter().any(|key| table.contains_key(key)),
+            proxy: fields.get("proxy"),
+            has_some: ["issuer", "token", "proxy"].into_iter().any(|key| table.contains_key(key)),
         })
     }
 }
@@ -138,6 +154,21 @@ impl RawScopes {
             tools: fields.get("tools"),
             includes: fields.get("includes"),
         }
+    }
+}
+
+impl<'a, 'i> FromValue<'a, 'i> for RawProxy {
+    const WHAT: &'static str = "a table";
+
+    fn read(value: &'a DeValue<'i>, _: &'static str, problems: &Problems) -> Option<Self> {
+        let table: &DeTable<'_> = value.as_table()?;
+        let fields = Fields::new(table, &PROXY, &[&AUTH, &SCOPES], problems);
+        Some(RawProxy {
+            header: fields.get("header"),
+            addresses: fields.get("addresses"),
+            scopes: fields.get("scopes"),
+            written: table.keys().map(|key| key.get_ref().to_string()).collect(),
+        })
     }
 }
 

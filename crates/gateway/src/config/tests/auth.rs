@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::raw::auth::{AUTH, ISSUER, SCOPES, TOKEN};
+use crate::config::raw::auth::{AUTH, ISSUER, PROXY, SCOPES, TOKEN};
 
 const TOKEN_HASH: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
 
@@ -9,6 +9,10 @@ fn a_printed_auth_means_the_same() {
         r#"
         path = "/v1"
         public_url = "https://gate.example/base/"
+        [auth.proxy]
+        header = "X-User"
+        addresses = ["10.0.0.5", "::1"]
+        scopes = ["mcp"]
         [auth.scopes]
         required = ["mcp"]
         methods = {{ "tasks/*" = ["tasks:read"], "tasks/cancel" = ["tasks:write"] }}
@@ -80,6 +84,10 @@ fn auth_that_cannot_be_is_refused() {
         ("[auth]\nresource = \"https://a.example\"\n[[auth.issuer]]\nissuer = \"https://b\"\nalgorithms = [\"none\"]\n".to_owned(), "no algorithm"),
         ("[auth]\nresource = \"https://a.example\"\n[[auth.issuer]]\nissuer = \"https://b\"\nintrospection_url = \"https://b/i\"\n".to_owned(), "has no `client_id`"),
         ("[auth]\nresource = \"https://a.example\"\n[[auth.issuer]]\nissuer = \"https://b\"\n[[auth.issuer]]\nissuer = \"https://b\"\n".to_owned(), "is there twice"),
+        ("[auth]\nresource = \"https://a.example\"\nproxy = { header = \"X-User\" }\n".to_owned(), "has no `addresses`"),
+        ("[auth]\nresource = \"https://a.example\"\nproxy = { header = \"X-User\", addresses = [] }\n".to_owned(), "nobody could be the proxy"),
+        ("[auth]\nresource = \"https://a.example\"\nproxy = { header = \"X-User\", addresses = [\"10.0.0.0/8\"] }\n".to_owned(), "is no IP address"),
+        ("[auth]\nresource = \"https://a.example\"\nproxy = { header = \"Host\", addresses = [\"::1\"] }\n".to_owned(), "means something else"),
         (format!("[auth]\nresource = \"https://a.example\"\nscopes = {{ required = [\"a b\"] }}\n{token}"), "is no scope"),
     ] {
         let problems = problems(&format!("{text}{LEAST}"));
@@ -92,7 +100,7 @@ fn auth_that_cannot_be_is_refused() {
 fn the_manual_explains_every_key_of_auth() {
     let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
     let rows = &manual[manual.find("## Who is let in").expect("the part about [auth]")..];
-    for key in [&AUTH, &SCOPES, &ISSUER, &TOKEN].into_iter().flat_map(|section| section.keys) {
+    for key in [&AUTH, &SCOPES, &ISSUER, &TOKEN, &PROXY].into_iter().flat_map(|section| section.keys) {
         assert!(rows.contains(&format!("| `{key}` |")), "docs/config.md does not explain `{key}`");
     }
     let limits::DurationRange { least, most } = limits::LEEWAY;

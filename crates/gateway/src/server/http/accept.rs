@@ -5,10 +5,12 @@
 //! as there is something to come.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::ConnectInfo;
 use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -39,18 +41,20 @@ pub struct Acceptor {
     router: Router,
     settings: ConnectionSettings,
     tls: Option<Tls>,
+    tells_peer: bool,
     places: Arc<Semaphore>,
     refusing: Arc<Semaphore>,
 }
 
 impl Acceptor {
-    pub fn new(router: Router, settings: ConnectionSettings, tls: Option<Tls>) -> Self {
+    /// `tells_peer` says whether requests are to be told where they come from ([`ConnectInfo`]).
+    pub fn new(router: Router, settings: ConnectionSettings, tls: Option<Tls>, tells_peer: bool) -> Self {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(settings.head_timeout)
             .max_header_size(settings.max_head);
         let (places, refusing) = (Semaphore::new(settings.max), Semaphore::new(MOST_REFUSED));
-        Acceptor { http, router, settings, tls, places: places.into(), refusing: refusing.into() }
+        Acceptor { http, router, settings, tls, tells_peer, places: places.into(), refusing: refusing.into() }
     }
 
     /// Serves until `stopped`, then lets what is in the middle of something end, and returns when all connections are closed.
@@ -105,22 +109,28 @@ impl Acceptor {
         stopped: watch::Receiver<bool>,
         _place: OwnedSemaphorePermit,
     ) {
+        let peer = stream.peer_addr().ok().filter(|_| self.tells_peer);
         let Some(tls) = &self.tls else {
-            return self.speak(stream, stopped).await;
+            return self.speak(stream, peer, stopped).await;
         };
         match tokio::time::timeout(self.settings.head_timeout, tls.accept(stream)).await {
-            Ok(Ok(stream)) => self.speak(stream, stopped).await,
+            Ok(Ok(stream)) => self.speak(stream, peer, stopped).await,
             Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
             Err(_) => tracing::debug!("a TLS handshake took longer than head_timeout"),
         }
     }
 
-    async fn speak<S>(&self, stream: S, mut stopped: watch::Receiver<bool>)
+    async fn speak<S>(&self, stream: S, peer: Option<SocketAddr>, mut stopped: watch::Receiver<bool>)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let router = self.router.clone();
-        let service = service_fn(move |request: Request<Incoming>| router.clone().call(request));
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            if let Some(peer) = peer {
+                request.extensions_mut().insert(ConnectInfo(peer));
+            }
+            router.clone().call(request)
+        });
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         let ended = tokio::select! {

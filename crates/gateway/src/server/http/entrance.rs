@@ -2,10 +2,11 @@
 //! a session does not remember what a token allowed.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -57,7 +58,8 @@ async fn enter(State(gateway): State<Gateway>, mut request: Request, next: Next)
     if let Err(refused) = guard::check(&gateway, request.headers()) {
         return refused;
     }
-    let identity = match identify(access, request.headers()).await {
+    let peer = request.extensions().get().map(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| peer.ip());
+    let identity = match identify(access, peer, request.headers()).await {
         Ok(identity) => Arc::new(identity),
         Err(refusal) => return refuse(access, None, &refusal),
     };
@@ -81,7 +83,13 @@ async fn enter(State(gateway): State<Gateway>, mut request: Request, next: Next)
     next.run(request).await
 }
 
-async fn identify(access: &Access, headers: &HeaderMap) -> Result<Identity, Refusal> {
+async fn identify(access: &Access, peer: Option<IpAddr>, headers: &HeaderMap) -> Result<Identity, Refusal> {
+    if let Some(proxy) = access.proxy()
+        && let Some(vouched) =
+            proxy.vouched(peer, headers.get_all(&proxy.header).iter().map(HeaderValue::as_bytes))?
+    {
+        return Ok(vouched);
+    }
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let shown = values.next().map(HeaderValue::as_bytes);
     if values.next().is_some() {
@@ -97,7 +105,7 @@ async fn identify(access: &Access, headers: &HeaderMap) -> Result<Identity, Refu
 /// A refusal as an answer.
 fn refuse(access: &Access, id: Option<Id>, refusal: &Refusal) -> Response {
     let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::UNAUTHORIZED);
-    let wrong = RpcError::new(ErrorCode::InvalidRequest, format!("Unauthorized: {refusal}"));
+    let wrong = RpcError::new(ErrorCode::InvalidRequest, refusal.to_string());
     if let Refusal::Unavailable(_) = refusal {
         return busy(status, id, &wrong, LATER);
     }

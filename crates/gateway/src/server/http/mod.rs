@@ -63,8 +63,10 @@ impl Gateway {
             gateway.drain().await;
         });
         let settings = &self.0.settings;
-        let acceptor = Acceptor::new(self.router(), settings.connections.clone(), self.0.tls.clone());
-        let server = acceptor.serve(listener, stopped);
+        // Where a connection comes from is noted for whoever asks, which costs a little at each request.
+        let tells_peer = self.0.access.as_ref().is_some_and(|access| access.proxy().is_some());
+        let (connections, tls) = (settings.connections.clone(), self.0.tls.clone());
+        let server = Acceptor::new(self.router(), connections, tls, tells_peer).serve(listener, stopped);
         tokio::pin!(server, draining);
         tokio::select! {
             () = &mut server => {
