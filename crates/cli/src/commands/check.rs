@@ -25,7 +25,11 @@ pub fn run(check: &Check) -> Result<(), Failure> {
 const ELSEWHERE: StorePlace = StorePlace::Sqlite(std::path::PathBuf::new());
 
 fn summary(config: &Config) -> String {
-    let callers = if config.settings.single_user { "a single user" } else { "anonymous callers" };
+    let callers = match (&config.settings.auth, config.settings.single_user) {
+        (Some(_), _) => "callers with tokens",
+        (None, true) => "a single user",
+        (None, false) => "anonymous callers",
+    };
     let place = match &config.store {
         Some(place) => store::shown(place),
         // The file is valid all the same: what is missing is missing on this machine.
@@ -87,5 +91,22 @@ mod tests {
         assert_eq!(with(Some(StorePlace::Memory)).expect_err("is refused").code, ExitCode::Invalid);
         let config = Config { store: Some(database), ..Config::load(&file).expect("valid") };
         assert!(summary(&config).contains("keeps tasks in  postgres://me@db/x\n"), "{}", summary(&config));
+    }
+
+    /// Whoever looks at the file is told whom it lets in.
+    #[test]
+    fn it_is_said_for_whom_is_served() {
+        let auth = format!(
+            "auth = {{ resource = \"https://a\", token = [{{ name = \"a\", sha256 = \"{}\" }}] }}\n",
+            "0".repeat(64)
+        );
+        for (top, callers) in [
+            ("", "anonymous callers"),
+            ("single_user = true\n", "a single user"),
+            (auth.as_str(), "callers with tokens"),
+        ] {
+            let config = Config::parse(&format!("{top}{COMMAND}"), "taskgate.toml").expect("valid");
+            assert!(summary(&config).contains(&format!(", for {callers}\n")), "{}", summary(&config));
+        }
     }
 }
