@@ -25,7 +25,7 @@ pub struct Call {
     /// Print the handle as soon as there is one, and leave the task to go on.
     #[arg(long)]
     pub detach: bool,
-    /// Whether the call may become a task: auto, always or never.
+    /// Whether the call may become a task: auto, always, never, or by its metadata, as in 2025-10-20: metadata.
     #[arg(long, value_name = "MODE", default_value = "auto", value_parser = task_use)]
     pub tasks: TaskUse,
     /// How long the server is asked to keep the task.
@@ -171,6 +171,7 @@ fn task_use(text: &str) -> Result<TaskUse, String> {
         "auto" => Ok(TaskUse::Auto),
         "always" => Ok(TaskUse::Always),
         "never" => Ok(TaskUse::Never),
-        _ => Err("write auto, always or never".to_owned()),
+        "metadata" => Ok(TaskUse::ByMetadata),
+        _ => Err("write auto, always, never or metadata".to_owned()),
     }
 }

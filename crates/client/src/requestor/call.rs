@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use taskgate_wire::method;
 
 use super::builder::TaskUse;
 use super::error::CallError;
@@ -13,13 +14,16 @@ use super::feed::{Feed, Order};
 use super::handle::Handle;
 use super::result::CallResult;
 
-/// A call of a tool.
+/// A call of a tool, or another request.
 #[derive(Clone)]
 pub struct CallRequest {
-    /// The tool.
+    /// The tool; the method of another request.
     pub tool: String,
-    /// Its arguments: an object.
+    /// Its arguments: an object. The params of another request.
     pub arguments: Value,
+    /// Whether `tool` is the method of a request rather than a tool: `resources/read`, `prompts/get`, `completion/complete`. Such
+    /// a request can be a task by its metadata only (2025-10-20).
+    pub is_request: bool,
     /// How long the server is to keep a task that it makes of the call (2025-11-25; later ones decide themselves).
     pub ttl: Option<Duration>,
     /// A name for the call: sent again under the same name, it finds the task of the first time. It is only sent to servers that
@@ -37,11 +41,24 @@ impl CallRequest {
         CallRequest {
             tool: tool.into(),
             arguments,
+            is_request: false,
             ttl: None,
             idempotency_key: None,
             deadline: None,
             task: None,
         }
+    }
+}
+
+impl CallRequest {
+    /// A request with this method and these params, an object.
+    pub fn request(method: impl Into<String>, params: Value) -> CallRequest {
+        CallRequest { is_request: true, ..CallRequest::new(method, params) }
+    }
+
+    /// The method it is sent with.
+    pub(super) fn method(&self) -> &str {
+        if self.is_request { &self.tool } else { method::TOOLS_CALL }
     }
 }
 

@@ -66,6 +66,13 @@ impl Client {
         drive::start(self.0.clone(), Job::Call(request), Account::of(&self.0))
     }
 
+    /// Makes another request than a call of a tool, such as `resources/read`: it is followed as a call is, questions that its server asks
+    /// meanwhile are answered, and with [`TaskUse::ByMetadata`](super::TaskUse::ByMetadata) it can be a task. Its result is in
+    /// [`CallResult::raw`].
+    pub fn request(&self, method: impl Into<String>, params: Value) -> PendingCall {
+        self.call_with(CallRequest::request(method, params))
+    }
+
     /// Goes on following a task, of this process or another.
     pub fn resume(&self, handle: Handle) -> PendingCall {
         drive::start(self.0.clone(), Job::Resume(handle), Account::of(&self.0))

@@ -139,7 +139,7 @@ impl Driver {
         let params = params.map_err(|error| CallError::Params(error.to_string()))?;
         // From before the call: what is said of its task may overtake the answer that names it.
         let mut heard = connection.session.notifications();
-        let call = connection.call(method::TOOLS_CALL, Some(params.as_raw()), how.asks);
+        let call = connection.call(request.method(), Some(params.as_raw()), how.asks);
         let token = call.id().clone();
         if let Some(round) = how.round {
             self.round_sent(round);
@@ -192,8 +192,14 @@ impl Driver {
         request: &CallRequest,
     ) -> Result<Result<bool, CallFailure>, CallError> {
         let wanted = request.task.unwrap_or(self.inner.tasks);
+        if wanted == TaskUse::Always && request.is_request {
+            return Err(CallError::Unsupported("only calls of tools become tasks".to_owned()));
+        }
         if wanted == TaskUse::Always && !connection.hosts_tasks {
             return Err(CallError::Unsupported("it makes no tasks of tool calls".to_owned()));
+        }
+        if request.is_request {
+            return Ok(Ok(false));
         }
         if wanted == TaskUse::Never {
             return Ok(Ok(false));
@@ -418,10 +424,15 @@ async fn take_back(mut call: PendingCall, connection: Arc<Connection>, is_http: 
 
 /// The params of the call.
 fn params(dialect: Option<Dialect>, request: &CallRequest, how: &How<'_>) -> Result<Payload, InvalidPayload> {
+    let given = to_raw_value(&request.arguments)?;
     let mut params = RawObject::default();
-    params.set("name", to_raw_value(&request.tool)?);
-    if !how.finds {
-        params.set("arguments", to_raw_value(&request.arguments)?);
+    if request.is_request {
+        params = RawObject::parse(given.get())?;
+    } else {
+        params.set("name", to_raw_value(&request.tool)?);
+        if !how.finds {
+            params.set("arguments", given.clone());
+        }
     }
     if how.asks && dialect == Some(Dialect::D2025_11_25) {
         let ttl = request.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
@@ -458,7 +469,11 @@ fn refused(request: &CallRequest, error: Payload) -> CallError {
     let is_about = [ErrorCode::InvalidParams, ErrorCode::MethodNotFound]
         .iter()
         .any(|code| error.code == i64::from(code.number()));
-    if is_about && said.contains("tool") && (said.contains("unknown") || said.contains("not found")) {
+    if is_about
+        && !request.is_request
+        && said.contains("tool")
+        && (said.contains("unknown") || said.contains("not found"))
+    {
         return CallError::ToolNotFound { tool: request.tool.clone(), error };
     }
     CallError::Rpc(error)

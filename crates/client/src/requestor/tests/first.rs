@@ -318,3 +318,42 @@ fn the_ledger_has_the_id_before_the_server() {
         assert_eq!(server.calls, 0);
     });
 }
+
+/// Whatever can be augmented can be a task, not only calls of tools; elsewhere it is a plain request that is answered.
+#[tokio::test(start_paused = true)]
+async fn any_request_can_be_a_task() {
+    for method in ["resources/read", "prompts/get", "completion/complete"] {
+        let (client, mut server, _script) = first("2025-06-18").await;
+        let call = client.request(method, json!({ "uri": "x:y", "_meta": { "a/b": 1 } }));
+        let handle = async {
+            let request = server.expect(method).await;
+            let id = request.params["_meta"][TASK]["taskId"].as_str().expect("an id").to_owned();
+            assert_eq!((&request.params["uri"], &request.params["_meta"]["a/b"]), (&json!("x:y"), &json!(1)));
+            assert!(request.params.get("arguments").is_none() && request.params.get("name").is_none());
+            created(&server, &id).await;
+            about(&mut server, "tasks/get", &id, state(&id, "completed")).await;
+            about(&mut server, "tasks/result", &id, json!({ "contents": [{ "n": 1.0 }] })).await;
+        };
+        let (done, ()) = tokio::join!(call, handle);
+        assert_eq!(value(&done.expect("a result").raw)["contents"], json!([{ "n": 1.0 }]), "{method}");
+        for version in [OLD, NEW] {
+            let (client, mut server, _script) = open(version).await;
+            let (done, ()) = tokio::join!(client.request(method, json!({ "uri": "x:y" })), async {
+                let request = server.expect(method).await;
+                assert!(request.params["_meta"].get(TASK).is_none() && request.params.get("task").is_none());
+                server.answer(&request, json!({ "contents": [] })).await;
+            });
+            assert_eq!(value(&done.expect("a result").raw)["contents"], json!([]), "{method} {version}");
+        }
+        let always = CallRequest { task: Some(TaskUse::Always), ..CallRequest::request(method, json!({})) };
+        let refused = client.call_with(always).result().await;
+        assert!(matches!(refused, Err(CallError::Unsupported(_))), "{refused:?}");
+        let (failed, ()) = tokio::join!(client.request(method, json!({ "uri": "no tool" })), async {
+            let request = server.expect(method).await;
+            server.fail(&request, -32602, "Unknown tool").await;
+        });
+        assert!(matches!(failed, Err(CallError::Rpc(_))), "{failed:?}");
+        let broken = client.request(method, json!([1])).result().await;
+        assert!(matches!(broken, Err(CallError::Params(_))), "{broken:?}");
+    }
+}
