@@ -233,6 +233,8 @@ async fn sessions_belong_to_whoever_opened_them() {
                 said.push((response.status, response.text().await));
             }
             let stream = who.stream().await;
+            // One that is open has no end to be read to.
+            assert_eq!(stream.status, 404);
             said.push((stream.status, stream.text().await));
             said.push((who.end().await, String::new()));
             answers.push(said);
