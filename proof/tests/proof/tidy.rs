@@ -26,7 +26,7 @@ const IMPORTS: [(&str, &[&str]); 10] = [
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 26] = [
+const HOMES: [(&str, &[&str]); 28] = [
     ("rusqlite", &["engine", "client", "proof:dev"]),
     ("tokio-postgres", &["engine"]),
     ("deadpool-postgres", &["engine"]),
@@ -53,6 +53,8 @@ const HOMES: [(&str, &[&str]); 26] = [
     ("jiff", &["wire"]),
     ("jsonschema", &["gateway"]),
     ("chacha20poly1305", &["gateway"]),
+    ("governor", &["gateway"]),
+    ("prometheus-client", &["gateway"]),
 ];
 
 /// The files of the gateway in which rmcp may be named: the upstream that speaks to it, and the two places
