@@ -35,22 +35,22 @@ impl Runner for Turn {
         });
         let with = self.with.clone();
         // Said before anything is awaited: a call that becomes a task at once is one before its work is looked at.
-        let waits = ticket.waits();
-        if waits {
-            report.queued(QUEUED.to_owned());
+        if !ticket.waits() {
+            // As without a queue in between: what a runner does at once it does now.
+            let run = with.run(work, report);
+            return Box::pin(async move {
+                let _permit = ticket.turn().await;
+                run.await
+            });
         }
+        report.queued(QUEUED.to_owned());
         Box::pin(async move {
-            let _permit = if waits {
-                // Whoever looks at a task that was begun before would not see it otherwise.
-                if report.is_task() && work.is_taken_up {
-                    report.wait(QUEUED.to_owned());
-                }
-                let permit = ticket.turn().await;
-                report.begins("The call's turn has come".to_owned());
-                permit
-            } else {
-                ticket.turn().await
-            };
+            // Whoever looks at a task that was begun before would not see it otherwise.
+            if report.is_task() && work.is_taken_up {
+                report.wait(QUEUED.to_owned());
+            }
+            let _permit = ticket.turn().await;
+            report.begins("The call's turn has come".to_owned());
             with.run(work, report).await
         })
     }
