@@ -77,8 +77,10 @@ pub struct McpRunner(pub Weak<Upstream>);
 impl Runner for McpRunner {
     fn run(&self, work: Work, report: Report) -> BoxFuture<'static, Ending> {
         let upstream = self.0.clone();
+        // From now on, not from when it is first looked at: a server that is replaced in between must stay for it.
+        let in_use = upstream.upgrade().map(|upstream| upstream.in_use());
         Box::pin(async move {
-            let _running = upstream.upgrade().map(|upstream| upstream.in_use());
+            let _running = in_use;
             let (request, mark) = match read(&work) {
                 Ok(read) => read,
                 Err(error) => return failed_with(&format!("The stored request cannot be read: {error}")),
