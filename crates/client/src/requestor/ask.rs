@@ -8,6 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use taskgate_task::Payload;
 use taskgate_wire::{Dialect, ErrorCode, method};
 
+use super::builder::TaskUse;
 use super::connect::{Connection, Era, Inner, may_come_back};
 use super::drive::{Retries, is_of_connection, key_of};
 use super::error::{CallError, RpcFailure};
@@ -104,7 +105,8 @@ impl Inner {
         let params = cursor.map(|cursor| to_raw_value(&serde_json::json!({ "cursor": cursor }))).transpose();
         let params = params.map_err(|error| CallError::Params(error.to_string()))?;
         let asked = self.ask(Era::Newest, None, |connection| {
-            if connection.dialect != Some(Dialect::D2025_11_25) {
+            let is_named = self.tasks == TaskUse::ByMetadata && !connection.lane.version().is_stateless();
+            if connection.dialect != Some(Dialect::D2025_11_25) && !is_named {
                 let version = connection.lane.version().as_str();
                 return Err(CallError::Unsupported(format!("{version} has no list of tasks")));
             }

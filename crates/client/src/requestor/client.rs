@@ -145,7 +145,8 @@ impl Client {
         self.0.about(method::TASKS_DELETE, handle, &[]).await.map(drop)
     }
 
-    /// The tasks that the server knows for this client, with what is known of them (2025-11-25).
+    /// The tasks that the server knows for this client, with what is known of them (2025-11-25; and 2025-10-20, where tasks are asked
+    /// for [by metadata](super::TaskUse::ByMetadata)).
     ///
     /// # Errors
     ///
@@ -166,13 +167,16 @@ impl Client {
                 .map_err(|error| CallError::InvalidResponse(error.to_string()))?;
             tasks.extend(listed.into_iter().filter_map(|raw| {
                 let raw = Payload::from_raw(raw);
+                // Each of the two generations that have a list has its own words for how often to ask, and how long it is kept.
+                let words = ["pollFrequency", "keepAlive"];
+                let is_first = RawObject::parse(raw.as_str())
+                    .is_ok_and(|task| words.iter().any(|word| task.get(word).is_some()));
+                let state = match is_first {
+                    true => d2025_10_20::requestor::hosted(&raw)?,
+                    false => hosted::state(Dialect::D2025_11_25, &raw)?,
+                };
                 // What has no id cannot be asked about.
-                Some(TaskState::new(
-                    hosted::told_of(&raw)?,
-                    &hosted::state(Dialect::D2025_11_25, &raw)?,
-                    raw,
-                    None,
-                ))
+                Some(TaskState::new(hosted::told_of(&raw)?, &state, raw, None))
             }));
             match pages.turn(&page) {
                 Ok(true) => {}

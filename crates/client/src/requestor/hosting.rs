@@ -3,6 +3,7 @@
 //! They belong to the client and not to a connection: a server that comes back finds them by their id. They are kept in memory, and in
 //! a ledger where that is wanted: then they outlast the program.
 
+mod first;
 mod kept;
 
 use std::collections::HashMap;
@@ -65,6 +66,8 @@ struct Hosted {
     end: watch::Sender<Option<End>>,
     thinking: Option<AbortHandle>,
     forgetting: AbortHandle,
+    /// How long it is kept after its end, if its server has named it (2025-10-20).
+    keep_alive: Option<Duration>,
 }
 
 impl Host {
@@ -128,7 +131,7 @@ impl Host {
         let too_many = move || failed("This client hosts as many tasks as it may".to_owned());
         let most = Some(self.hosting.most);
         if !self.kept.is_durable() {
-            let is_placed = self.place(task, asked, most, ask);
+            let is_placed = self.place(task, asked, most, None, ask);
             return reply(if is_placed { Ok(created) } else { Err(too_many()) });
         }
         if self.tasks.lock().len() >= self.hosting.most {
@@ -140,7 +143,7 @@ impl Host {
             if let Err(why) = host.kept.note(&task, &asked, None).await {
                 return reply(Err(failed(format!("The task cannot be kept: {why}"))));
             }
-            if host.place(task, asked, most, ask) {
+            if host.place(task, asked, most, None, ask) {
                 return reply(Ok(created));
             }
             host.kept.forget(&id).await;
@@ -154,6 +157,7 @@ impl Host {
         task: OwnTask,
         asked: Asked,
         most: Option<usize>,
+        keep_alive: Option<Duration>,
         ask: impl FnOnce(Input) -> Option<Answering>,
     ) -> bool {
         if most.is_some_and(|most| self.tasks.lock().len() >= most) {
@@ -179,7 +183,8 @@ impl Host {
         };
         let forgetting = self.forget_after(&task);
         let end = watch::Sender::new(None);
-        let hosted = Hosted { asked, end, is_settled: false, thinking: Some(thinking), forgetting, task };
+        let hosted =
+            Hosted { asked, end, is_settled: false, thinking: Some(thinking), forgetting, task, keep_alive };
         tasks.insert(hosted.task.id.clone(), hosted);
         true
     }
@@ -188,8 +193,15 @@ impl Host {
     #[cfg(feature = "ledger")]
     fn put_back(self: &Arc<Host>, task: OwnTask, asked: Asked, end: Option<End>) {
         let (forgetting, is_settled) = (self.forget_after(&task), end.is_some());
-        let hosted =
-            Hosted { asked, end: watch::Sender::new(end), is_settled, thinking: None, forgetting, task };
+        let hosted = Hosted {
+            asked,
+            end: watch::Sender::new(end),
+            is_settled,
+            thinking: None,
+            forgetting,
+            task,
+            keep_alive: None,
+        };
         self.tasks.lock().insert(hosted.task.id.clone(), hosted);
     }
 
@@ -219,7 +231,9 @@ impl Host {
             (hosted.task.clone(), hosted.asked.clone())
         };
         (task.status, task.message, task.updated) = (status, message, moment());
+        let is_named = self.keep_alive_of(id).is_some();
         if self.kept.is_durable()
+            && !is_named
             && let Err(why) = self.kept.note(&task, &asked, Some(&end)).await
         {
             tracing::warn!(why, "the end of a hosted task is not kept");
@@ -242,6 +256,9 @@ impl Host {
         let member = |name: &str| {
             params.as_ref().and_then(|params| serde_json::from_str::<String>(params.get(name)?.get()).ok())
         };
+        if let Some(answer) = self.first_answer(&request.method, member("taskId").as_deref()) {
+            return request.reply(answer);
+        }
         let answer = match request.method.as_str() {
             method::TASKS_LIST => match member("cursor") {
                 None => Ok(self.list()),

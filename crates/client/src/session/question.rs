@@ -34,6 +34,13 @@ impl QuestionReply {
         self.send(|id| Message::Error { id: Some(id), error });
     }
 
+    /// Says something to the server over the connection that the question came by.
+    pub fn tell(&self, method: &str, params: Option<Payload>) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.outbox.send(Message::Notification { method: method.to_owned(), params });
+        }
+    }
+
     /// Whether an answer would still be heard.
     pub(super) fn is_open(&self) -> bool {
         self.shared.upgrade().is_some_and(|shared| shared.table.lock().is_open(&self.id, self.serial))

@@ -37,6 +37,8 @@ pub(super) struct Questions {
     is_task: bool,
     /// Questions of the stream that were left to others.
     left: Vec<Reply>,
+    /// Questions that are tasks by the names their server has given them (2025-10-20): taking such a question back cancels its task.
+    named: HashMap<Id, String>,
 }
 
 /// A question that somebody is thinking about.
@@ -94,6 +96,7 @@ impl Questions {
             stream: 0,
             is_task: false,
             left: Vec::new(),
+            named: HashMap::new(),
         }
     }
 
@@ -120,6 +123,20 @@ impl Questions {
         }
         if !method::is_question(&method) {
             return reply.refuse(RpcError::method_not_found(&method).to_payload());
+        }
+        if let Some(host) = self.inner.host.clone() {
+            match Host::named(&method, params.as_ref()) {
+                Ok(None) => {}
+                Err(error) => return reply.refuse(error.to_payload()),
+                Ok(Some(wanted)) => {
+                    let (inner, feed) = (self.inner.clone(), self.feed.clone());
+                    let (task, ask) = (wanted.id.clone(), move |input| show(&inner, &feed, input));
+                    if host.begin_named(wanted, method, params, ask, reply) {
+                        self.named.insert(id, task);
+                    }
+                    return;
+                }
+            }
         }
         if let Some(host) = self.inner.host.clone()
             && let Some(wish) = Host::wish(&method, params.as_ref())
@@ -153,6 +170,11 @@ impl Questions {
 
     /// The server takes a question back.
     pub(super) fn withdrawn(&mut self, id: &Id) {
+        if let Some(task) = self.named.remove(id)
+            && let Some(host) = &self.inner.host
+        {
+            return host.cancel_named(task);
+        }
         let its = |(key, open): (&String, &Open)| match &open.way {
             Way::Reply { id: known, .. } if known == id => Some(key.clone()),
             _ => None,

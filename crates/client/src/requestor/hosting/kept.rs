@@ -108,7 +108,7 @@ mod restore {
                 let is_over = end.is_some();
                 match (is_over, handler) {
                     (false, Some(handler)) => {
-                        self.place(task, asked, None, |input| Some(handler(input)));
+                        self.place(task, asked, None, None, |input| Some(handler(input)));
                     }
                     _ => self.put_back(task, asked, end),
                 }

@@ -357,3 +357,25 @@ async fn any_request_can_be_a_task() {
         assert!(matches!(broken, Err(CallError::Params(_))), "{broken:?}");
     }
 }
+
+/// The list of this generation is read as well, where tasks are asked for in its way.
+#[tokio::test(start_paused = true)]
+async fn tasks_are_listed() {
+    for version in ["2025-03-26", OLD] {
+        let (client, mut server, _script) = first(version).await;
+        let (listed, ()) = tokio::join!(client.list(), async {
+            let request = server.expect("tasks/list").await;
+            let tasks = [state("a", "submitted"), state("b", "failed"), json!({ "keepAlive": 1 })];
+            server.answer(&request, json!({ "tasks": tasks, "nextCursor": "2" })).await;
+            let request = server.expect("tasks/list").await;
+            assert_eq!(request.params["cursor"], "2");
+            server.answer(&request, json!({ "tasks": [] })).await;
+        });
+        let listed = listed.expect("tasks");
+        let seen: Vec<_> = listed.iter().map(|task| (task.task.as_str(), task.status.clone())).collect();
+        assert_eq!(seen, [("a", TaskStatus::Working), ("b", TaskStatus::Failed)], "{version}");
+        assert_eq!(listed[0].poll_interval, Some(Duration::from_millis(500)));
+    }
+    let (client, _server, _script) = open("2025-06-18").await;
+    assert!(matches!(client.list().await, Err(CallError::Unsupported(_))));
+}

@@ -205,6 +205,93 @@ async fn whoever_hosts_no_tasks_has_none() {
     assert_eq!(server.response().await.1.expect("a result")["action"], "accept");
 }
 
+const TASK: &str = "modelcontextprotocol.io/task";
+const RELATED: &str = "modelcontextprotocol.io/related-task";
+
+/// A question that is to be the task of this name (2025-10-20).
+fn named(task: &str, keep_alive: u64) -> Value {
+    let meta = json!({ TASK: { "taskId": task, "keepAlive": keep_alive }, "x/y": 1.0 });
+    json!({ "message": "A?", "requestedSchema": {}, "_meta": meta })
+}
+
+fn about_named(task: &str) -> Value {
+    json!({ "taskId": task, "_meta": { RELATED: { "taskId": task } } })
+}
+
+/// The first dialect: a server names the task itself, hears that it is there, asks about it, and gets its question answered all the same.
+#[tokio::test(start_paused = true)]
+async fn a_server_can_name_the_task_of_its_question() {
+    let (_client, mut server, mut call, request, _script) = hosts().await;
+    server.ask(1, "elicitation/create", named("mine", 5000), &request).await;
+    assert_eq!(server.hear("notifications/tasks/created").await["_meta"][RELATED]["taskId"], "mine");
+    let input = asked(&mut call).await;
+    let shown = input.params.as_ref().map_or(Value::Null, value);
+    assert_eq!(shown["_meta"], json!({ "x/y": 1.0 }), "the wish is nothing to whoever is asked");
+    let state = server.asks(2, "tasks/get", about_named("mine"), &request).await.expect("a state");
+    assert_eq!(
+        (&state["taskId"], &state["status"], &state["keepAlive"], &state["_meta"][RELATED]["taskId"]),
+        (&json!("mine"), &json!("working"), &json!(5000), &json!("mine"))
+    );
+    assert!(state["pollFrequency"].is_u64() && state.get("ttl").is_none(), "{state}");
+    let early = server.asks(3, "tasks/result", about_named("mine"), &request).await.expect_err("not yet");
+    assert_eq!(early["code"], -32602);
+    let again = server.asks(4, "sampling/createMessage", named("mine", 5000), &request).await;
+    assert_eq!(again.expect_err("it is there")["code"], -32602);
+    input.answer(json!({ "name": "x" }));
+    let (id, answer) = server.response().await;
+    let answer = answer.expect("the answer to the question itself");
+    assert_eq!((id, &answer["content"]["name"]), (Id::number(1), &json!("x")));
+    assert_eq!(answer["_meta"][RELATED]["taskId"], "mine");
+    let result = server.asks(5, "tasks/result", about_named("mine"), &request).await.expect("a result");
+    assert_eq!(result, answer);
+    let listed = server.asks(6, "tasks/list", json!({}), &request).await.expect("a list");
+    assert_eq!((&listed["tasks"][0]["status"], &listed["tasks"][1]), (&json!("completed"), &Value::Null));
+    // `keepAlive` counts from the end.
+    tokio::time::sleep(Duration::from_millis(4900)).await;
+    server.asks(7, "tasks/get", about_named("mine"), &request).await.expect("still there");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let gone = server.asks(8, "tasks/get", about_named("mine"), &request).await.expect_err("gone");
+    assert_eq!(gone["code"], -32602);
+}
+
+/// Such a task is cancelled by taking its question back, and deleted by its own verb; what makes no sense is refused.
+#[tokio::test(start_paused = true)]
+async fn a_named_task_is_cancelled_by_its_question() {
+    let (_client, mut server, mut call, request, _script) = hosts().await;
+    server.ask(1, "elicitation/create", named("one", 5000), &request).await;
+    server.hear("notifications/tasks/created").await;
+    let _input = asked(&mut call).await;
+    server.notify("notifications/cancelled", json!({ "requestId": 1 })).await;
+    let mut status = json!("working");
+    for number in 2.. {
+        if status != "working" {
+            break;
+        }
+        status =
+            server.asks(number, "tasks/get", about_named("one"), &request).await.expect("a state")["status"]
+                .clone();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(status, "cancelled");
+    let result = server.asks(100, "tasks/result", about_named("one"), &request).await.expect_err("none");
+    assert_eq!(result["code"], -32602);
+    let deleted = server.asks(101, "tasks/delete", about_named("one"), &request).await.expect("deleted");
+    assert_eq!(deleted["_meta"][RELATED]["taskId"], "one");
+    server.asks(102, "tasks/get", about_named("one"), &request).await.expect_err("gone");
+    for wrong in [json!({}), json!({ "taskId": 7 }), json!({ "taskId": "" }), json!("x")] {
+        let params = json!({ "message": "A?", "requestedSchema": {}, "_meta": { TASK: wrong } });
+        let refused = server.asks(103, "elicitation/create", params, &request).await.expect_err("no sense");
+        assert_eq!(refused["code"], -32602, "{refused}");
+    }
+    // As many as there may be, and no more.
+    for (id, name) in [(110, "a"), (111, "b")] {
+        server.ask(id, "elicitation/create", named(name, 5000), &request).await;
+        server.hear("notifications/tasks/created").await;
+    }
+    let full = server.asks(112, "elicitation/create", named("c", 5000), &request).await.expect_err("full");
+    assert_eq!(full["code"], -32603);
+}
+
 #[cfg(feature = "ledger")]
 mod kept {
     use std::path::Path;

@@ -64,7 +64,16 @@ pub fn decode(name: &str, params: &Params<'_>, speaks: bool) -> Result<Option<Ca
 ///
 /// -32602 if what it asks for makes no sense.
 pub fn asked(name: &str, params: &Params<'_>) -> Result<Option<TaskRequest>, RpcError> {
-    let Some(raw) = params.meta().first_task.filter(|_| is_augmentable(name)) else { return Ok(None) };
+    if is_augmentable(name) { wanted(params) } else { Ok(None) }
+}
+
+/// The same of a request that can be a task, whatever its method.
+///
+/// # Errors
+///
+/// -32602 if what it asks for makes no sense.
+pub fn wanted(params: &Params<'_>) -> Result<Option<TaskRequest>, RpcError> {
+    let Some(raw) = params.meta().first_task else { return Ok(None) };
     let wrong =
         |what: String| RpcError::invalid_params(format!("Invalid params: _meta[\"{}\"]{what}", super::TASK));
     let shape: AskedShape = read_object(raw).map_err(|_| wrong(" must be an object".to_owned()))?;

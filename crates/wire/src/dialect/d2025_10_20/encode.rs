@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::time::Duration;
 
 use taskgate_task::{InvalidPayload, Outcome, Payload, Status, Task};
 
@@ -8,6 +9,7 @@ use crate::dialect::d2025_11_25::{cursor, without_result_type};
 use crate::dialect::millis;
 use crate::jsonrpc::RpcError;
 use crate::meta;
+use crate::own_task::OwnTask;
 use crate::reply::Encoded;
 
 /// What a task is called: by the id its requestor has given it, else by ours.
@@ -45,6 +47,28 @@ pub fn page(tasks: &[Task], next: Option<i64>) -> Encoded {
         tasks: tasks.iter().zip(&names).map(|(task, name)| shape(task, name)).collect(),
         next_cursor: next.map(cursor::write),
     })
+}
+
+/// Where a task stands that a client hosts. `error` is what is told of one that failed.
+pub fn own(task: &OwnTask, keep_alive: Duration, error: Option<&str>) -> Encoded {
+    payload(&TaskShape { meta: Some(about(&task.id).meta), ..own_shape(task, keep_alive, error) })
+}
+
+/// All of these tasks.
+pub fn own_list<'a>(tasks: impl Iterator<Item = (&'a OwnTask, Duration)>) -> Encoded {
+    let tasks = tasks.map(|(task, keep_alive)| own_shape(task, keep_alive, task.message.as_deref()));
+    payload(&PageShape { tasks: tasks.collect(), next_cursor: None })
+}
+
+fn own_shape<'a>(task: &'a OwnTask, keep_alive: Duration, error: Option<&'a str>) -> TaskShape<'a> {
+    TaskShape {
+        task_id: &task.id,
+        status: task.status.as_str(),
+        keep_alive: millis(keep_alive),
+        poll_frequency: millis(task.poll_interval),
+        error: error.filter(|_| task.status == Status::Failed),
+        meta: None,
+    }
 }
 
 /// The answer to `tasks/delete`.

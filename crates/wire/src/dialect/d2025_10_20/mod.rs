@@ -6,8 +6,8 @@ mod encode;
 pub mod requestor;
 mod shapes;
 
-pub use decode::{Call, TaskId, TaskRequest, asked, decode, is_augmentable};
-pub use encode::{created, deleted, name_of, outcome, page, related, state};
+pub use decode::{Call, TaskId, TaskRequest, asked, decode, is_augmentable, wanted};
+pub use encode::{created, deleted, name_of, outcome, own, own_list, page, related, state};
 
 /// The `_meta` key that makes a request a task.
 pub const TASK: &str = "modelcontextprotocol.io/task";
