@@ -12,7 +12,7 @@ use super::super::call::CallRequest;
 use super::super::client::ONLY_BY_ITS_CALL;
 use super::super::connect::Connection;
 use super::super::error::{CallError, RpcFailure};
-use super::super::event::{Event, Progress};
+use super::super::event::Event;
 use super::super::handle::{FIRST, Handle};
 use super::super::random;
 use super::follow::{Following, Start, Step};
@@ -128,26 +128,7 @@ impl Driver {
 impl Following<'_> {
     /// Something has happened to the call that is the task.
     pub(super) async fn heard_original(&mut self, event: CallEvent) -> Step {
-        let outcome = match event {
-            CallEvent::Progress(raw) => {
-                self.driver.feed.push(Event::Progress(Progress::read(raw)));
-                return None;
-            }
-            CallEvent::Log(raw) => {
-                self.driver.feed.push(Event::Log(raw));
-                return None;
-            }
-            CallEvent::Question(question) => {
-                self.driver.questions.live(question);
-                return None;
-            }
-            CallEvent::QuestionWithdrawn { id, .. } => {
-                self.driver.questions.withdrawn(&id);
-                return None;
-            }
-            CallEvent::Notification { .. } => return None,
-            CallEvent::Done(outcome) => outcome,
-        };
+        let outcome = self.driver.heard(event)?;
         self.original.let_go();
         match outcome {
             Ok(result) => Some(final_result(result)),

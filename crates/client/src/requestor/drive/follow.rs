@@ -233,19 +233,7 @@ impl Following<'_> {
     }
 
     async fn heard_state(&mut self, event: CallEvent) -> Step {
-        let outcome = match event {
-            // A server may ask on the stream of any request, and ask only once.
-            CallEvent::Question(question) => {
-                self.driver.questions.live(question);
-                return None;
-            }
-            CallEvent::QuestionWithdrawn { id, .. } => {
-                self.driver.questions.withdrawn(&id);
-                return None;
-            }
-            CallEvent::Progress(_) | CallEvent::Log(_) | CallEvent::Notification { .. } => return None,
-            CallEvent::Done(outcome) => outcome,
-        };
+        let outcome = self.driver.heard(event)?;
         self.state = None;
         let answer = match outcome {
             Ok(answer) => answer,
@@ -345,26 +333,7 @@ impl Following<'_> {
     }
 
     async fn heard_result(&mut self, event: CallEvent) -> Step {
-        let outcome = match event {
-            CallEvent::Progress(raw) => {
-                self.driver.feed.push(Event::Progress(Progress::read(raw)));
-                return None;
-            }
-            CallEvent::Log(raw) => {
-                self.driver.feed.push(Event::Log(raw));
-                return None;
-            }
-            CallEvent::Question(question) => {
-                self.driver.questions.live(question);
-                return None;
-            }
-            CallEvent::QuestionWithdrawn { id, .. } => {
-                self.driver.questions.withdrawn(&id);
-                return None;
-            }
-            CallEvent::Notification { .. } => return None,
-            CallEvent::Done(outcome) => outcome,
-        };
+        let outcome = self.driver.heard(event)?;
         self.result = None;
         self.driver.questions.stream_ended();
         match outcome {

@@ -63,6 +63,19 @@ struct How<'a> {
 }
 
 impl Driver {
+    /// Takes what happens to a request: a server may ask, and tell how far it is, on the stream of any. How it ended, if it has.
+    pub(super) fn heard(&mut self, event: CallEvent) -> Option<Result<Payload, CallFailure>> {
+        match event {
+            CallEvent::Progress(raw) => self.feed.push(Event::Progress(Progress::read(raw))),
+            CallEvent::Log(raw) => self.feed.push(Event::Log(raw)),
+            CallEvent::Question(question) => self.questions.live(question),
+            CallEvent::QuestionWithdrawn { id, .. } => self.questions.withdrawn(&id),
+            CallEvent::Notification { .. } => {}
+            CallEvent::Done(outcome) => return Some(outcome),
+        }
+        None
+    }
+
     /// Makes the call once. `corrected` says whether what is known of the tool was renewed for it already.
     pub(super) async fn send(
         &mut self,
@@ -151,13 +164,8 @@ impl Driver {
         let answer = loop {
             tokio::select! {
                 biased;
-                event = sending.next() => match event {
-                    CallEvent::Progress(raw) => self.feed.push(Event::Progress(Progress::read(raw))),
-                    CallEvent::Log(raw) => self.feed.push(Event::Log(raw)),
-                    CallEvent::Question(question) => self.questions.live(question),
-                    CallEvent::QuestionWithdrawn { id, .. } => self.questions.withdrawn(&id),
-                    CallEvent::Notification { .. } => {}
-                    CallEvent::Done(answer) => break answer,
+                event = sending.next() => if let Some(answer) = self.heard(event) {
+                    break answer;
                 },
                 handle = created(how.first, &mut heard) => {
                     let original = Original::new(sending.call.take());
