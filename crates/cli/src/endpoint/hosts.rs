@@ -89,7 +89,7 @@ pub fn find(name: &str, file: Option<&Path>, around: &Surroundings) -> Result<En
     for path in files {
         let read = match file {
             Some(_) => std::fs::read_to_string(&path),
-            None => trusted::read(&path, around.home.as_deref()),
+            None => trusted::read(&path),
         };
         let text = match read {
             Ok(text) => text,

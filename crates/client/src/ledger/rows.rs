@@ -1,6 +1,7 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{Ledger, LedgerError};
+use super::life::has_ended;
+use super::{Ledger, LedgerError, unknown, words};
 use crate::requestor::Handle;
 
 /// The place of a call in the ledger.
@@ -67,25 +68,34 @@ impl Ledger {
         .await
     }
 
-    /// The place of a task that is resumed; it gets one, if it has none.
+    /// The place of a task that is resumed; it gets one, if it has none. Where another program that lives follows the task as well, the
+    /// place stays that one's.
     pub(crate) async fn resumed(&self, handle: Handle) -> Result<CallId, LedgerError> {
-        self.as_ours(move |db, run| {
+        self.blocking(move |shared| {
+            shared.begin()?;
+            let db = shared.db.lock();
             let known = db
                 .query_row(
-                    "UPDATE call SET run = ?1 WHERE endpoint = ?2 AND task = ?3 AND state <> 'ended' RETURNING id",
-                    (run, &handle.endpoint, &handle.task),
-                    |row| row.get(0),
+                    "SELECT id, run FROM call WHERE endpoint = ?1 AND task = ?2 AND state <> 'ended'",
+                    (&handle.endpoint, &handle.task),
+                    |row| Ok((row.get(0)?, row.get::<_, String>(1)?)),
                 )
-                .optional()?;
-            if let Some(id) = known {
+                .optional()
+                .map_err(words)?;
+            if let Some((id, owner)) = known {
+                if owner != shared.run && has_ended(&shared.path, &owner).map_err(unknown)? {
+                    db.execute("UPDATE call SET run = ?1 WHERE id = ?2", (&shared.run, id)).map_err(words)?;
+                }
                 return Ok(id);
             }
             let Handle { endpoint, version, task, session, tool, created } = handle;
+            let created = i64::try_from(created).unwrap_or(i64::MAX);
             db.execute(
                 "INSERT INTO call (run, endpoint, tool, digest, keyed, state, version, task, session, created)
                  VALUES (?1, ?2, ?3, x'', 0, 'accepted', ?4, ?5, ?6, ?7)",
-                (run, endpoint, tool, version, task, session, i64::try_from(created).unwrap_or(i64::MAX)),
-            )?;
+                (&shared.run, endpoint, tool, version, task, session, created),
+            )
+            .map_err(words)?;
             Ok(db.last_insert_rowid())
         })
         .await

@@ -399,22 +399,34 @@ fn what_another_program_is_at_is_left_to_it() {
     let other = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let other = other.expect("a runtime");
     // It follows its task for as long as its runtime lives.
-    other.block_on(async {
+    let handle = other.block_on(async {
         let (client, mut server, script) = with(&file, NEW, false).await;
         let mut task = client.call("t", json!({}));
         server.begin(NEW, 1000).await;
         while !matches!(task.next().await, Some(Event::Accepted(_))) {}
+        let handle = task.handle().expect("a handle");
         let held = async move {
             let _held = (client, server, script, task);
             std::future::pending::<()>().await;
         };
         drop(tokio::spawn(held));
+        handle
     });
     life(async {
         let (client, _server, _script) = with(&file, NEW, false).await;
         assert_eq!(client.resume_all().await.expect("a ledger").len(), 0);
         let ledger = Ledger::open(&file).expect("a ledger");
         assert_eq!(ledger.open_calls().await.expect("what is open").len(), 1, "it can be seen");
+    });
+    // Whoever follows it beside the other, and dies, leaves it to the other.
+    life(async {
+        let (client, mut server, _script) = with(&file, NEW, false).await;
+        let _second = client.resume(handle);
+        server.state("working", json!({})).await;
+    });
+    life(async {
+        let (client, _server, _script) = with(&file, NEW, false).await;
+        assert_eq!(client.resume_all().await.expect("a ledger").len(), 0);
     });
     drop(other);
     life(async {
