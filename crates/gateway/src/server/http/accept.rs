@@ -15,7 +15,7 @@ use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use taskgate_wire::{ErrorCode, Message, RpcError};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::MissedTickBehavior;
 use tower_service::Service;
 
+use super::patience::Patience;
 use super::tls::Tls;
 use crate::policy::ConnectionSettings;
 
@@ -50,9 +51,7 @@ impl Acceptor {
     /// `tells_peer` says whether requests are to be told where they come from ([`ConnectInfo`]).
     pub fn new(router: Router, settings: ConnectionSettings, tls: Option<Tls>, tells_peer: bool) -> Self {
         let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new())
-            .header_read_timeout(settings.head_timeout)
-            .max_header_size(settings.max_head);
+        http.timer(Patience).header_read_timeout(settings.head_timeout).max_header_size(settings.max_head);
         let (places, refusing) = (Semaphore::new(settings.max), Semaphore::new(MOST_REFUSED));
         Acceptor { http, router, settings, tls, tells_peer, places: places.into(), refusing: refusing.into() }
     }
@@ -133,10 +132,16 @@ impl Acceptor {
         });
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
-        let ended = tokio::select! {
-            biased;
-            ended = connection.as_mut() => Some(ended),
-            () = until_stopped(&mut stopped) => None,
+        let mut looks = tokio::time::interval(Patience::look_every(self.settings.head_timeout));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let ended = loop {
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => break Some(ended),
+                () = until_stopped(&mut stopped) => break None,
+                // Then the connection looks at the time.
+                _ = looks.tick() => {}
+            }
         };
         let ended = match ended {
             Some(ended) => ended,

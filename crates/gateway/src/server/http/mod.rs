@@ -10,6 +10,7 @@ mod general;
 mod guard;
 mod headers;
 mod in_session;
+mod patience;
 mod post;
 mod reply;
 mod session_reply;
