@@ -39,8 +39,13 @@ fn run(plan: &Value, how: &str, connect: impl Fn(&mut Command)) {
 /// Cases 24 and 25: nothing of tasks is told to those that do not know them.
 #[test]
 fn old_clients_are_served_over_http() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("taskgate.toml");
+    // The slow call takes longer than a stream may be quiet.
+    let text = "listen = \"127.0.0.1:0\"\nsingle_user = true\nstore = \"memory\"\nkeep_alive = \"500ms\"\n[[upstream]]\nname = \"demo\"\ndemo = true\n";
+    std::fs::write(&config, text).expect("written");
     let mut serve = Command::new(programs::taskgate());
-    serve.args(["serve", "--listen", "127.0.0.1:0", "--store", "memory"]);
+    serve.args(["serve", "--config"]).arg(&config);
     let (_program, address) = Program::serve(serve);
     let plan = json!({
         "now": ["add", {"a": 1, "b": 2}, "3"],

@@ -185,3 +185,30 @@ async fn methods_a_version_does_not_have_are_not_found() {
     }
     logs::clean();
 }
+
+/// An `initialize` whose version is no text is refused over both transports, and nothing of it stays: the next one is taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_initialize_without_a_version_is_refused() {
+    let server = serve(&Board::new(Era::Both)).await;
+    let info = json!({"name": "x", "version": "1"});
+    for wrong in [json!(7), json!(null), json!(["2025-11-25"]), json!({}), json!(true)] {
+        let mut params = json!({"protocolVersion": wrong, "capabilities": {}, "clientInfo": info});
+        for _ in 0..2 {
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+            let answer = send(server.addr, "POST", &[], body.to_string().as_bytes()).await;
+            assert!(answer.header("mcp-session-id").is_none(), "{params}");
+            assert_eq!(answer.answer().await.code(), -32602, "{params}");
+            let mut pipe = Pipe::start(&server.gateway);
+            assert_eq!(pipe.ask("initialize", params.clone()).await.code(), -32602, "{params}");
+            pipe.initialize("2025-11-25", json!({})).await.result();
+            // Then without any.
+            params.as_object_mut().expect("an object").remove("protocolVersion");
+        }
+    }
+    // One that is a text and no version is answered with the newest that has a handshake.
+    for odd in ["", "x", "2099-01-01", "2026-07-28"] {
+        let params = json!({"protocolVersion": odd, "capabilities": {}, "clientInfo": info});
+        let answered = Pipe::start(&server.gateway).ask("initialize", params).await;
+        assert_eq!(answered.result()["protocolVersion"], "2025-11-25", "{odd}");
+    }
+}
