@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use taskgate_task::WorkClass;
 
+use super::raw::audit::AUDIT;
 use super::raw::connections::{CONNECTIONS, TLS};
 use super::raw::hosts::HOSTS;
 use super::raw::http::{OAUTH, SECRET};
