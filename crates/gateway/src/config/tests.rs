@@ -174,6 +174,9 @@ fn a_printed_configuration_means_the_same() {
         head_timeout = "2s"
         body_timeout = "3s"
         max_head = "9KiB"
+        [audit]
+        file = "/var/log/audit.jsonl"
+        on_failure = "refuse"
         [tls]
         certificate = "/etc/cert.pem"
         key = "/etc/key.pem"
