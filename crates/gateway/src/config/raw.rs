@@ -1,5 +1,6 @@
 //! The file exactly as it was written: nothing defaulted, nothing converted, every value with its place.
 
+pub(super) mod audit;
 pub(super) mod auth;
 pub(super) mod connections;
 pub(super) mod hosts;
@@ -13,6 +14,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::error::Problems;
 use super::fields::{Entry, Fields, FromValue, Section, with_article};
 use super::raw_job::{JOB, RawJob};
+use audit::{AUDIT, RawAudit};
 use auth::RawAuth;
 use connections::{CONNECTIONS, TLS};
 use hosts::HOSTS;
@@ -63,6 +65,7 @@ pub(super) const TOP: Section = Section {
         "hosts",
         "limits",
         "metrics",
+        "audit",
         "defaults",
         "upstream",
     ],
@@ -158,6 +161,8 @@ pub(super) struct RawConfig {
     pub(super) limits: RawLimits,
     /// Where the numbers are served.
     pub(super) metrics: Entry<String>,
+    /// Where it is kept who has done what.
+    pub(super) audit: Entry<RawAudit>,
     pub(super) defaults: RawPolicy,
     /// `None` if there is none at all. Empty if something is there that could not be read.
     pub(super) upstreams: Option<Vec<Spanned<RawUpstream>>>,
@@ -228,7 +233,7 @@ impl RawConfig {
         let fields = Fields::new(
             table,
             &TOP,
-            &[&CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &DEFAULTS, &UPSTREAM],
+            &[&CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &AUDIT, &DEFAULTS, &UPSTREAM],
             problems,
         );
         let array = fields.get::<&DeArray<'_>>("upstream").filter(|array| !array.get_ref().is_empty());
@@ -283,6 +288,9 @@ impl RawConfig {
             hosts: RawHosts::read(fields.get("hosts"), problems),
             limits: RawLimits::read(fields.get("limits"), problems),
             metrics: limits::metrics(fields.get("metrics"), problems),
+            audit: fields
+                .get::<&DeTable<'_>>("audit")
+                .map(|table| Spanned::new(table.span(), RawAudit::read(table.get_ref(), problems))),
             defaults: RawPolicy::read(fields.get("defaults"), &DEFAULTS, problems),
             upstreams: upstreams.or_else(|| is_misread.then(Vec::new)),
         }

@@ -14,6 +14,7 @@ use super::parked::Resumed;
 use super::state::replaced;
 use super::tasks::refusal;
 use super::{Answer, Caller, Request};
+use crate::audit::{Reason, refused};
 use crate::bounds::{QUEUED, TaskPlace, Ticket, Turn};
 use crate::gateway::{Gateway, Target};
 use crate::immediate;
@@ -53,8 +54,20 @@ impl Gateway {
                 &looked_up
             }
         };
-        let target = target.as_ref().map_err(RpcError::to_payload)?;
-        let shape = shape(caller, target, &call, || self.patience_of(caller, &request.meta)).map_err(rpc)?;
+        let target = match target {
+            Ok(target) => target,
+            Err(unknown) => {
+                refused(Reason::UnknownTool).await;
+                return Err(unknown.to_payload());
+            }
+        };
+        let shape = match shape(caller, target, &call, || self.patience_of(caller, &request.meta)) {
+            Ok(shape) => shape,
+            Err(unfit) => {
+                refused(Reason::Policy).await;
+                return Err(rpc(unfit));
+            }
+        };
         if caller.dialect().is_none() {
             // Later versions have wrong arguments as a result of the tool, which its runner gives (SEP-1303).
             let tool = target.tool.as_ref().map_or(&*call.name, |tool| &tool.name);

@@ -1,5 +1,6 @@
 //! Batches of 2025-03-26: several messages in one array, each handled as if it had come alone.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -28,6 +29,7 @@ impl Gateway {
         &self,
         session: &Arc<Session>,
         text: &[u8],
+        peer: Option<IpAddr>,
         out: &Outlet,
     ) -> Result<Batch, Malformed> {
         let mut batch = Batch { answers: Vec::new(), asks: false };
@@ -35,7 +37,7 @@ impl Gateway {
             match member {
                 Ok(Message::Request { id, method, params }) => {
                     batch.asks = true;
-                    batch.answers.push(self.begin_member(session, id, method, params, out));
+                    batch.answers.push(self.begin_member(session, id, method, params, peer, out));
                 }
                 Ok(Message::Notification { method, params }) => self.heard(session, &method, params.as_ref()),
                 Ok(Message::Response { id, result }) => {
@@ -59,13 +61,14 @@ impl Gateway {
         id: Id,
         name: String,
         params: Option<Payload>,
+        peer: Option<IpAddr>,
         out: &Outlet,
     ) -> BoxFuture<'static, Option<Message>> {
         if let Some(what) = unfit(&name, params.as_ref()) {
             let error = RpcError::new(ErrorCode::InvalidRequest, format!("Invalid request: {what}"));
             return ready(Some(Message::error(Some(id), &error))).boxed();
         }
-        match detached(self.clone(), session.clone(), id.clone(), name, params, out.clone()) {
+        match detached(self.clone(), session.clone(), id.clone(), name, params, peer, out.clone()) {
             Ok(answer) => answer.map(move |answer| answer.map(|answer| message(id, answer))).boxed(),
             Err(refused) => ready(Some(Message::error(Some(id), &refused))).boxed(),
         }

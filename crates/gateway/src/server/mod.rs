@@ -7,6 +7,7 @@ mod stdio;
 
 pub use sessions::{OpenError, Sessions};
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -14,6 +15,7 @@ use serde_json::json;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::{Capabilities, ErrorCode, Id, Malformed, Message, Params, RpcError, Version};
 
+use crate::audit::{Line, Reason};
 use crate::bounds::{Limit, Refusal};
 use crate::gateway::Gateway;
 use crate::route::{Answer, Caller, Request};
@@ -27,10 +29,13 @@ async fn answer(
     id: &Id,
     method: &str,
     raw: Option<&Payload>,
+    peer: Option<IpAddr>,
     out: &Outlet,
 ) -> Answer {
     let params = Params::parse(raw).map_err(|error| error.to_payload())?;
-    gateway.answer(caller, &Request { id, method, raw, params, meta: params.meta(), tool: None }, out).await
+    gateway
+        .answer(caller, &Request { id, method, raw, params, meta: params.meta(), peer, tool: None }, out)
+        .await
 }
 
 /// Runs a request on its own: "disconnection SHOULD NOT be interpreted as the client cancelling its request"
@@ -42,16 +47,17 @@ fn detached(
     id: Id,
     name: String,
     raw: Option<Payload>,
+    peer: Option<IpAddr>,
     out: Outlet,
 ) -> Result<BoxFuture<'static, Option<Answer>>, RpcError> {
-    let stop = session.began(&id).ok_or_else(|| too_many_requests(&gateway))?;
+    let stop = session.began(&id).ok_or_else(|| too_many_requests(&gateway, session.owner(), peer))?;
     let task = tokio::spawn(async move {
         let caller = Caller::Session(session.clone());
         let answered = tokio::select! {
             // Once the client has cancelled, nothing more is said.
             biased;
             () = stop.notified() => None,
-            answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), &out) => Some(answered),
+            answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), peer, &out) => Some(answered),
         };
         session.finished(&id);
         answered
@@ -65,9 +71,15 @@ fn detached(
 }
 
 /// The error for a request too many in one session.
-fn too_many_requests(gateway: &Gateway) -> RpcError {
+fn too_many_requests(gateway: &Gateway, owner: &Owner, peer: Option<IpAddr>) -> RpcError {
     let refusal = Refusal::new(Limit::SessionRequests, gateway.0.settings.session_requests);
     gateway.0.limits.numbers.refusal(refusal.limit);
+    gateway.turned_away(Reason::Limit, |line| Line {
+        owner: Some(owner.as_str()),
+        why: Some(refusal.limit.name().into()),
+        peer,
+        ..line
+    });
     refusal.to_error()
 }
 

@@ -109,7 +109,7 @@ impl Pipe {
 
     /// The answers to a batch go out together, when all are there; what its requests say on the way goes out at once.
     fn batch(&self, text: &[u8]) {
-        let batch = match self.gateway.begin_batch(&self.session, text, &self.out) {
+        let batch = match self.gateway.begin_batch(&self.session, text, None, &self.out) {
             Ok(batch) => batch,
             Err(malformed) => {
                 self.out.send(Message::error(malformed.id, &malformed.error));
@@ -135,7 +135,7 @@ impl Pipe {
         };
         let (gateway, session, out) = (self.gateway.clone(), self.session.clone(), self.out.clone());
         let Some(stop) = session.began(&id) else {
-            out.send(Message::error(Some(id), &too_many_requests(&gateway)));
+            out.send(Message::error(Some(id), &too_many_requests(&gateway, session.owner(), None)));
             return;
         };
         tokio::spawn(async move {
@@ -143,7 +143,7 @@ impl Pipe {
                 // Once the client has cancelled, nothing more is said.
                 biased;
                 () = stop.notified() => cancelled(&name, &id),
-                answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), &out) => Some(answered),
+                answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), None, &out) => Some(answered),
             };
             session.finished(&id);
             let opened = name == method::INITIALIZE && answered.as_ref().is_some_and(Result::is_ok);

@@ -17,6 +17,7 @@ use taskgate_wire::jsonrpc::parse_batch;
 use taskgate_wire::{ErrorCode, Id, Message, Params, RpcError, method};
 
 use super::{busy, error, guard, headers, json};
+use crate::audit::{Line, Reason};
 use crate::gateway::Gateway;
 use crate::route::method_of_companion;
 
@@ -58,16 +59,17 @@ async fn enter(State(gateway): State<Gateway>, mut request: Request, next: Next)
     if let Err(refused) = guard::check(&gateway, request.headers()) {
         return refused;
     }
-    let peer = request.extensions().get().map(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| peer.ip());
+    let peer = peer(request.extensions());
     let identity = match identify(access, peer, request.headers()).await {
         Ok(identity) => Arc::new(identity),
-        Err(refusal) => return refuse(access, None, &refusal),
+        Err(refusal) => return refuse(&gateway, access, Refused { peer, ..Refused::default() }, &refusal),
     };
     // Of a POST it is known what it needs once it has been read, and all of that is told at once.
     if request.method() != axum::http::Method::POST
         && let Err(refusal) = access.rights().check(&identity, [], [])
     {
-        return refuse(access, None, &refusal);
+        let refused = Refused { peer, owner: Some(&identity.owner), ..Refused::default() };
+        return refuse(&gateway, access, refused, &refusal);
     }
     let owner = Owner::named(&identity.owner);
     let headers = request.headers_mut();
@@ -78,6 +80,11 @@ async fn enter(State(gateway): State<Gateway>, mut request: Request, next: Next)
     {
         // What is somebody else's does not exist, and so the answer is that to an unknown one, whatever is asked.
         headers::rename_session(headers, NO_SESSION);
+        gateway.turned_away(Reason::ForeignSession, |line| Line {
+            owner: Some(owner.as_str()),
+            peer,
+            ..line
+        });
     }
     request.extensions_mut().insert(Entrant { owner, identity });
     next.run(request).await
@@ -102,8 +109,35 @@ async fn identify(access: &Access, peer: Option<IpAddr>, headers: &HeaderMap) ->
     identity
 }
 
+/// Where a request comes from, if anybody wants to know that.
+fn peer(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get().map(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| peer.ip())
+}
+
+/// What is known of a request that is refused.
+#[derive(Default)]
+struct Refused<'a> {
+    peer: Option<IpAddr>,
+    owner: Option<&'a str>,
+    id: Option<&'a Id>,
+    method: Option<&'a str>,
+    tool: Option<&'a str>,
+}
+
 /// A refusal as an answer.
-fn refuse(access: &Access, id: Option<Id>, refusal: &Refusal) -> Response {
+fn refuse(gateway: &Gateway, access: &Access, refused: Refused<'_>, refusal: &Refusal) -> Response {
+    let reason = if refusal.status() == 403 { Reason::Forbidden } else { Reason::Unauthorized };
+    let Refused { peer, owner, id, method, tool } = refused;
+    gateway.turned_away(reason, |line| Line {
+        owner,
+        method,
+        tool,
+        request_id: id.map(Id::as_str),
+        why: Some(refusal.to_string().into()),
+        peer,
+        ..line
+    });
+    let id = id.cloned();
     let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::UNAUTHORIZED);
     let wrong = RpcError::new(ErrorCode::InvalidRequest, refusal.to_string());
     if let Refusal::Unavailable(_) = refusal {
@@ -128,6 +162,8 @@ struct Entrant {
 pub struct Sender {
     /// Whose tasks it sees.
     pub owner: Owner,
+    /// Where it comes from, if anybody wants to know that.
+    pub peer: Option<IpAddr>,
     /// Whom it has shown to be, where that is needed.
     identity: Option<Arc<Identity>>,
 }
@@ -137,9 +173,9 @@ impl Sender {
     pub fn of(gateway: &Gateway, extensions: &Extensions) -> Sender {
         match extensions.get() {
             Some(Entrant { owner, identity }) => {
-                Sender { owner: owner.clone(), identity: Some(identity.clone()) }
+                Sender { owner: owner.clone(), peer: peer(extensions), identity: Some(identity.clone()) }
             }
-            None => Sender { owner: gateway.http_owner(), identity: None },
+            None => Sender { owner: gateway.http_owner(), peer: peer(extensions), identity: None },
         }
     }
 
@@ -149,8 +185,8 @@ impl Sender {
         let mut needs = Needs::default();
         needs.add(gateway, &self.owner, message).await;
         let refusal = needs.check(access, identity).err()?;
-        let id = if let Message::Request { id, .. } = message { Some(id.clone()) } else { None };
-        Some(refuse(access, id, &refusal))
+        let id = if let Message::Request { id, .. } = message { Some(id) } else { None };
+        Some(refuse(gateway, access, self.refused_of(id, &needs), &refusal))
     }
 
     /// The same for a batch, which is refused as a whole: it has one status for all.
@@ -160,7 +196,13 @@ impl Sender {
         for message in parse_batch(text).ok()?.into_iter().flatten() {
             needs.add(gateway, &self.owner, &message).await;
         }
-        Some(refuse(access, None, &needs.check(access, identity).err()?))
+        let refusal = needs.check(access, identity).err()?;
+        Some(refuse(gateway, access, self.refused_of(None, &needs), &refusal))
+    }
+
+    fn refused_of<'a>(&'a self, id: Option<&'a Id>, needs: &'a Needs) -> Refused<'a> {
+        let [method, tool] = [&needs.methods, &needs.tools].map(|names| names.first().map(String::as_str));
+        Refused { peer: self.peer, owner: Some(self.owner.as_str()), id, method, tool }
     }
 }
 

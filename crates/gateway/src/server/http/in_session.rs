@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use taskgate_task::{Owner, Payload};
+use taskgate_task::Payload;
 use taskgate_wire::{ErrorCode, Id, Params, RpcError, method};
 
+use super::entrance::Sender;
 use super::session_reply::SessionReply;
 use super::{busy, error, headers, reply};
+use crate::audit::{Line, Reason};
 use crate::bounds::{Limit, Refusal};
 use crate::gateway::Gateway;
 use crate::route::{Answer, Caller};
@@ -23,13 +25,13 @@ const SOON: u16 = 1;
 pub async fn request(
     gateway: Gateway,
     headers: HeaderMap,
-    owner: Owner,
+    sender: Sender,
     id: Id,
     name: String,
     raw: Option<Payload>,
 ) -> Response {
     if name == method::INITIALIZE && headers::session_id(&headers).is_none() {
-        return open(gateway, owner, id, raw).await;
+        return open(gateway, sender, id, raw).await;
     }
     let session = match find(&gateway, &headers) {
         Ok(session) => session,
@@ -39,7 +41,7 @@ pub async fn request(
     let out = Outlet::to(reader.stream());
     // Without a stream nothing but the answer can reach this caller: whoever would ask it something is told so.
     let reader = headers::accepts_stream(&headers).then_some(reader);
-    let run = match detached(gateway.clone(), session.clone(), id.clone(), name, raw, out) {
+    let run = match detached(gateway.clone(), session.clone(), id.clone(), name, raw, sender.peer, out) {
         Ok(run) => run,
         Err(refused) => return busy(StatusCode::TOO_MANY_REQUESTS, Some(id), &refused, SOON),
     };
@@ -47,12 +49,25 @@ pub async fn request(
 }
 
 /// `initialize`: opens a session.
-async fn open(gateway: Gateway, owner: Owner, id: Id, raw: Option<Payload>) -> Response {
-    let session = match gateway.0.sessions.open(owner, &gateway.0.settings) {
+async fn open(
+    gateway: Gateway,
+    Sender { owner, peer, .. }: Sender,
+    id: Id,
+    raw: Option<Payload>,
+) -> Response {
+    let session = match gateway.0.sessions.open(owner.clone(), &gateway.0.settings) {
         Ok(session) => session,
         Err(OpenError::Full(most)) => {
             let refusal = Refusal::new(Limit::MaxSessions, most);
             gateway.0.limits.numbers.refusal(refusal.limit);
+            gateway.turned_away(Reason::Limit, |line| Line {
+                owner: Some(owner.as_str()),
+                method: Some(method::INITIALIZE),
+                request_id: Some(id.as_str()),
+                why: Some(refusal.limit.name().into()),
+                peer,
+                ..line
+            });
             return reply::refused(Some(id), &refusal);
         }
         Err(broken) => {
@@ -62,7 +77,7 @@ async fn open(gateway: Gateway, owner: Owner, id: Id, raw: Option<Payload>) -> R
     };
     let caller = Caller::Session(session.clone());
     let out = Outlet::nowhere();
-    let answered = answer(&gateway, &caller, &id, method::INITIALIZE, raw.as_ref(), &out).await;
+    let answered = answer(&gateway, &caller, &id, method::INITIALIZE, raw.as_ref(), peer, &out).await;
     if answered.is_err() {
         gateway.0.sessions.end(session.id());
         return reply::whole(id, answered, false);

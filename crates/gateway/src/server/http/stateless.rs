@@ -5,6 +5,7 @@ use axum::response::Response;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::{Id, Params, RpcError, method};
 
+use super::entrance::Sender;
 use super::{error, headers, reply};
 use crate::backlog::Backlog;
 use crate::gateway::{Gateway, Target};
@@ -16,7 +17,7 @@ use crate::session::Outlet;
 pub async fn request(
     gateway: Gateway,
     headers: HeaderMap,
-    owner: Owner,
+    Sender { owner, peer, .. }: Sender,
     id: Id,
     method: String,
     raw: Option<Payload>,
@@ -29,7 +30,7 @@ pub async fn request(
     // Task verbs are answered at once and never stream: they need no machinery.
     if matches!(method.as_str(), method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL) {
         let (raw, params, meta) = (raw.as_ref(), *params, params.meta());
-        let request = Request { id: &id, method: &method, raw, params, meta, tool: None };
+        let request = Request { id: &id, method: &method, raw, params, meta, peer, tool: None };
         let answered = gateway.answer(&caller, &request, &Outlet::nowhere()).await;
         return reply::whole(id, answered, true);
     }
@@ -43,7 +44,7 @@ pub async fn request(
         let raw = raw.as_ref();
         let params = Params::parse(raw).map_err(|error| error.to_payload())?;
         let (meta, tool) = (params.meta(), tool.as_ref());
-        let request = Request { id: &request_id, method: &method, raw, params, meta, tool };
+        let request = Request { id: &request_id, method: &method, raw, params, meta, peer, tool };
         gateway.answer(&caller, &request, &out).await
     });
     let reply = reply::Reply { id, run, messages, keep_alive, can_stream };
