@@ -31,6 +31,7 @@ mod random;
 mod relay;
 mod reload;
 mod route;
+mod rules;
 mod server;
 mod session;
 mod stream;

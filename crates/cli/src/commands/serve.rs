@@ -53,6 +53,7 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
     for spec in specs(&config) {
         builder = builder.add(spec);
     }
+    builder = builder.rules(config.rules.clone());
     let gateway = builder.build().await.map_err(|error| Failure::new(ExitCode::Failure, error))?;
     let _admin = admin::serve(&gateway, &place);
     eprintln!("{}", greeting(&config, address, &place));
@@ -70,7 +71,7 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
     let serving = gateway.serve_http(listener, shutdown.begun());
     let served = match (&args.config, hangup) {
         (Some(file), Some(hangup)) => {
-            let apply = |config: &Config| gateway.reload(specs(config));
+            let apply = |config: &Config| gateway.reload_with_rules(specs(config), config.rules.clone());
             tokio::select! {
                 served = serving => served,
                 () = Reload::of(file, config.clone()).watch(hangup, || configure(&args), apply) => Ok(()),

@@ -24,6 +24,7 @@ mod whose;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use taskgate_access::Identity;
 use taskgate_client::session::CallFailure;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
@@ -51,6 +52,8 @@ pub struct Request<'a> {
     pub params: Params<'a>,
     /// The known members of its `_meta`.
     pub meta: Meta<'a>,
+    /// Whom its sender has shown to be, where that is needed.
+    pub identity: Option<&'a Identity>,
     /// The tool it names, if somebody has looked for it already.
     pub(crate) tool: Option<&'a Result<Target, RpcError>>,
 }

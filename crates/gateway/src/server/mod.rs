@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
+use taskgate_access::Identity;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::{Capabilities, ErrorCode, Id, Malformed, Message, Params, RpcError, Version};
 
@@ -24,13 +25,15 @@ use crate::to_client::NoAnswer;
 async fn answer(
     gateway: &Gateway,
     caller: &Caller,
+    identity: Option<&Identity>,
     id: &Id,
     method: &str,
     raw: Option<&Payload>,
     out: &Outlet,
 ) -> Answer {
     let params = Params::parse(raw).map_err(|error| error.to_payload())?;
-    gateway.answer(caller, &Request { id, method, raw, params, meta: params.meta(), tool: None }, out).await
+    let request = Request { id, method, raw, params, meta: params.meta(), identity, tool: None };
+    gateway.answer(caller, &request, out).await
 }
 
 /// Runs a request on its own: "disconnection SHOULD NOT be interpreted as the client cancelling its request"
@@ -39,6 +42,7 @@ async fn answer(
 fn detached(
     gateway: Gateway,
     session: Arc<Session>,
+    identity: Option<Arc<Identity>>,
     id: Id,
     name: String,
     raw: Option<Payload>,
@@ -47,11 +51,12 @@ fn detached(
     let stop = session.began(&id).ok_or_else(|| too_many_requests(&gateway))?;
     let task = tokio::spawn(async move {
         let caller = Caller::Session(session.clone());
+        let identity = identity.as_deref();
         let answered = tokio::select! {
             // Once the client has cancelled, nothing more is said.
             biased;
             () = stop.notified() => None,
-            answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), &out) => Some(answered),
+            answered = answer(&gateway, &caller, identity, &id, &name, raw.as_ref(), &out) => Some(answered),
         };
         session.finished(&id);
         answered

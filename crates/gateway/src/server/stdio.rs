@@ -109,7 +109,7 @@ impl Pipe {
 
     /// The answers to a batch go out together, when all are there; what its requests say on the way goes out at once.
     fn batch(&self, text: &[u8]) {
-        let batch = match self.gateway.begin_batch(&self.session, text, &self.out) {
+        let batch = match self.gateway.begin_batch(&self.session, None, text, &self.out) {
             Ok(batch) => batch,
             Err(malformed) => {
                 self.out.send(Message::error(malformed.id, &malformed.error));
@@ -143,7 +143,7 @@ impl Pipe {
                 // Once the client has cancelled, nothing more is said.
                 biased;
                 () = stop.notified() => cancelled(&name, &id),
-                answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), &out) => Some(answered),
+                answered = answer(&gateway, &caller, None, &id, &name, raw.as_ref(), &out) => Some(answered),
             };
             session.finished(&id);
             let opened = name == method::INITIALIZE && answered.as_ref().is_some_and(Result::is_ok);

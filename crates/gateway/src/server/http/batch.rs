@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
+use taskgate_access::Identity;
 use taskgate_wire::Message;
 use taskgate_wire::jsonrpc::batch_text;
 
@@ -16,22 +17,35 @@ use crate::session::{Outlet, Session};
 
 /// Takes a batch and answers it: each answer as an event of its own as soon as it is there, or all of them in an array for
 /// a caller that does not read streams. `None` if the caller's version has no batches, or the caller no session.
-pub async fn post(gateway: &Gateway, headers: &HeaderMap, text: &[u8]) -> Option<Response> {
+pub async fn post(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    identity: Option<&Arc<Identity>>,
+    text: &[u8],
+) -> Option<Response> {
     headers::session_id(headers)?;
     match in_session::find(gateway, headers) {
-        Ok(session) if session.takes_batches() => Some(answer(gateway, &session, headers, text).await),
+        Ok(session) if session.takes_batches() => {
+            Some(answer(gateway, &session, headers, identity, text).await)
+        }
         Ok(_) => None,
         Err((status, wrong)) => Some(error(status, None, &wrong)),
     }
 }
 
-async fn answer(gateway: &Gateway, session: &Arc<Session>, headers: &HeaderMap, text: &[u8]) -> Response {
+async fn answer(
+    gateway: &Gateway,
+    session: &Arc<Session>,
+    headers: &HeaderMap,
+    identity: Option<&Arc<Identity>>,
+    text: &[u8],
+) -> Response {
     let can_stream = headers::accepts_stream(headers);
     let reader = session.streams().open();
     let out = Outlet::to(reader.stream());
     // Without a stream nothing but the answers can reach this caller: whoever would ask it something is told so.
     let reader = can_stream.then_some(reader);
-    let batch = match gateway.begin_batch(session, text, &out) {
+    let batch = match gateway.begin_batch(session, identity, text, &out) {
         Ok(batch) => batch,
         Err(malformed) => return error(StatusCode::BAD_REQUEST, None, &malformed.error),
     };

@@ -129,7 +129,7 @@ pub struct Sender {
     /// Whose tasks it sees.
     pub owner: Owner,
     /// Whom it has shown to be, where that is needed.
-    identity: Option<Arc<Identity>>,
+    pub identity: Option<Arc<Identity>>,
 }
 
 impl Sender {
@@ -147,7 +147,7 @@ impl Sender {
     pub async fn refused(&self, gateway: &Gateway, message: &Message) -> Option<Response> {
         let (access, identity) = (gateway.0.access.as_ref()?, self.identity.as_ref()?);
         let mut needs = Needs::default();
-        needs.add(gateway, &self.owner, message).await;
+        needs.add(gateway, self, message).await;
         let refusal = needs.check(access, identity).err()?;
         let id = if let Message::Request { id, .. } = message { Some(id.clone()) } else { None };
         Some(refuse(access, id, &refusal))
@@ -158,7 +158,7 @@ impl Sender {
         let (access, identity) = (gateway.0.access.as_ref()?, self.identity.as_ref()?);
         let mut needs = Needs::default();
         for message in parse_batch(text).ok()?.into_iter().flatten() {
-            needs.add(gateway, &self.owner, &message).await;
+            needs.add(gateway, self, &message).await;
         }
         Some(refuse(access, None, &needs.check(access, identity).err()?))
     }
@@ -172,7 +172,7 @@ struct Needs {
 }
 
 impl Needs {
-    async fn add(&mut self, gateway: &Gateway, owner: &Owner, message: &Message) {
+    async fn add(&mut self, gateway: &Gateway, sender: &Sender, message: &Message) {
         let (name, params) = match message {
             Message::Request { method, params, .. } | Message::Notification { method, params } => {
                 (method, params)
@@ -181,19 +181,20 @@ impl Needs {
         };
         self.methods.push(name.clone());
         if name == method::TOOLS_CALL {
-            self.add_tool(gateway, owner, params.as_ref()).await;
+            self.add_tool(gateway, sender, params.as_ref()).await;
         }
     }
 
     /// A tool has the name by which it is called and its server's own, and is what either says. Which of them is shown changes when
     /// another server has a tool of the same name.
-    async fn add_tool(&mut self, gateway: &Gateway, owner: &Owner, params: Option<&Payload>) {
+    async fn add_tool(&mut self, gateway: &Gateway, sender: &Sender, params: Option<&Payload>) {
         let Ok(params) = Params::parse(params) else { return };
         let Ok(called) = params.name() else { return };
         // These do what task verbs do.
         self.methods.extend(method_of_companion(&called).map(str::to_owned));
         let is_any = gateway.0.access.as_ref().is_some_and(|access| !access.rights().tools.is_empty());
-        if is_any && let Ok(target) = gateway.find_tool(owner, &called).await {
+        let (owner, identity) = (&sender.owner, sender.identity.as_deref());
+        if is_any && let Ok(target) = gateway.find_tool(owner, identity, &called).await {
             self.tools.extend(target.tool.map(|tool| tool.name.clone()));
         }
         self.tools.push(called.into_owned());

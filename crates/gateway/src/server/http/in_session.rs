@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::{ErrorCode, Id, Params, RpcError, method};
 
+use super::entrance::Sender;
 use super::session_reply::SessionReply;
 use super::{busy, error, headers, reply};
 use crate::bounds::{Limit, Refusal};
@@ -23,13 +24,13 @@ const SOON: u16 = 1;
 pub async fn request(
     gateway: Gateway,
     headers: HeaderMap,
-    owner: Owner,
+    sender: Sender,
     id: Id,
     name: String,
     raw: Option<Payload>,
 ) -> Response {
     if name == method::INITIALIZE && headers::session_id(&headers).is_none() {
-        return open(gateway, owner, id, raw).await;
+        return open(gateway, sender.owner, id, raw).await;
     }
     let session = match find(&gateway, &headers) {
         Ok(session) => session,
@@ -39,7 +40,7 @@ pub async fn request(
     let out = Outlet::to(reader.stream());
     // Without a stream nothing but the answer can reach this caller: whoever would ask it something is told so.
     let reader = headers::accepts_stream(&headers).then_some(reader);
-    let run = match detached(gateway.clone(), session.clone(), id.clone(), name, raw, out) {
+    let run = match detached(gateway.clone(), session.clone(), sender.identity, id.clone(), name, raw, out) {
         Ok(run) => run,
         Err(refused) => return busy(StatusCode::TOO_MANY_REQUESTS, Some(id), &refused, SOON),
     };
@@ -62,7 +63,7 @@ async fn open(gateway: Gateway, owner: Owner, id: Id, raw: Option<Payload>) -> R
     };
     let caller = Caller::Session(session.clone());
     let out = Outlet::nowhere();
-    let answered = answer(&gateway, &caller, &id, method::INITIALIZE, raw.as_ref(), &out).await;
+    let answered = answer(&gateway, &caller, None, &id, method::INITIALIZE, raw.as_ref(), &out).await;
     if answered.is_err() {
         gateway.0.sessions.end(session.id());
         return reply::whole(id, answered, false);

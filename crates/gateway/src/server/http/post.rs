@@ -36,7 +36,8 @@ pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response 
         return refused;
     }
     if is_batch(&text)
-        && let Some(answered) = Box::pin(batch::post(&gateway, &headers, &text)).await
+        && let Some(answered) =
+            Box::pin(batch::post(&gateway, &headers, sender.identity.as_ref(), &text)).await
     {
         return answered;
     }
@@ -66,11 +67,10 @@ pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response 
             };
             match is_stateless(&headers, &known) {
                 Ok(true) => {
-                    stateless::request(gateway, headers, sender.owner, id, method, params.clone(), &known)
-                        .await
+                    stateless::request(gateway, headers, sender, id, method, params.clone(), &known).await
                 }
                 Ok(false) => {
-                    Box::pin(in_session::request(gateway, headers, sender.owner, id, method, params)).await
+                    Box::pin(in_session::request(gateway, headers, sender, id, method, params)).await
                 }
                 Err(wrong) => error(StatusCode::BAD_REQUEST, Some(id), &wrong),
             }
