@@ -171,8 +171,8 @@ impl Again {
     }
 }
 
-/// A tool's name with that of its upstream before it. Clients can always call it so, and see it so where names clash; it is the same whatever
-/// other servers there are.
+/// A tool's name with that of its upstream before it. Clients see it so where names clash, and a rule means it by both names, so that no
+/// other server decides by its own tools what a rule means.
 fn full_name(upstream: &Upstream, tool: &str) -> String {
     let spec = upstream.spec();
     format!("{}_{tool}", spec.prefix.as_deref().unwrap_or(upstream.name()))
