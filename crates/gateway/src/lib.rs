@@ -50,6 +50,7 @@ pub use policy::{
     UpstreamTasks,
 };
 pub use reload::Reloaded;
+pub use rules::hints_of;
 pub use server::http::TlsError;
 pub use taskgate_access as access;
 pub use taskgate_client::transport::http::{Auth, HttpServer, ServerUrl, TokenServer};
@@ -61,6 +62,7 @@ pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, Sqli
 #[cfg(feature = "postgres")]
 pub use taskgate_engine::{PostgresOptions, PostgresStore};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};
+pub use taskgate_wire::tool::ToolHints;
 pub use upstream::{
     Checkpoint, CommandTool, Commands, Group as CommandWords, InvalidSchema, JobTool, NoPattern, NoWord,
     NotSaved, Output as CommandOutput, Pattern as ProgressPattern, State as UpstreamState,

@@ -113,7 +113,7 @@ impl RuleBook {
         hints: ToolHints,
     ) -> Option<Grounds> {
         let Allowed { shown, .. } = self.of(owner, identity)?;
-        Some(Grounds { shown, hints: of_tool(hints) })
+        Some(Grounds { shown, hints: hints_of(hints) })
     }
 }
 
@@ -128,7 +128,7 @@ impl Allowed {
         self.rules.decide(&Asked {
             upstream: Some(upstream.name()),
             tool: &[&tool.name, &full],
-            hints: Some(of_tool(tool.hints)),
+            hints: Some(hints_of(tool.hints)),
             owner: Some(self.owner.as_str()),
             shown: &self.shown,
         })
@@ -182,7 +182,8 @@ fn denied(message: &str) -> RpcError {
     RpcError::invalid_params(message).with_data(&json!({ "reason": DENIED }))
 }
 
-fn of_tool(hints: ToolHints) -> Hints {
+/// What a tool says of itself, as rules look at it.
+pub fn hints_of(hints: ToolHints) -> Hints {
     let ToolHints { read_only, destructive, idempotent, open_world } = hints;
     Hints { read_only, destructive, idempotent, open_world }
 }

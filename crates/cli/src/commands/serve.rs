@@ -99,6 +99,9 @@ fn configure(args: &Serve) -> Result<Config, Failure> {
         let why = "--single-user takes every caller for the same one, and the [auth] of the file tells them apart; leave out one of the two";
         return Err(Failure::new(ExitCode::Invalid, why));
     }
+    if let Some(rules) = &config.rules {
+        super::check::warnings(rules).for_each(|warning| tracing::warn!("{warning}"));
+    }
     if config.settings.single_user {
         // Who has written no configuration has not asked for a single user.
         let help = if args.config.is_none() {
