@@ -33,6 +33,16 @@ impl Identity {
         Ok(Identity { owner, scopes, claims })
     }
 
+    /// Issuer, subject and client of an owner that is known by a token of an issuer; `None` for any other owner.
+    pub fn parts(owner: &str) -> Option<[String; 3]> {
+        serde_json::from_str(owner.strip_prefix("oauth ")?).ok()
+    }
+
+    /// The owner of what is done with the token of this name in the configuration.
+    pub fn owner_of_token(name: &str) -> String {
+        format!("token {name}")
+    }
+
     /// Whoever the proxy says is calling.
     pub(crate) fn vouched(name: &str, scopes: &[String]) -> Identity {
         Identity { owner: format!("proxy {name}"), ..Identity::named(name, scopes) }
@@ -41,7 +51,7 @@ impl Identity {
     /// Whoever shows a token of this name in the configuration.
     pub(crate) fn named(name: &str, scopes: &[String]) -> Identity {
         let scopes = scopes.iter().cloned().collect();
-        Identity { owner: format!("token {name}"), scopes, claims: Map::new() }
+        Identity { owner: Identity::owner_of_token(name), scopes, claims: Map::new() }
     }
 }
 
@@ -85,6 +95,11 @@ mod tests {
                 r#"oauth ["https://i","s\",\"c",""]"#,
             ]
         );
+        assert_eq!(Identity::parts(&owners[0]), Some(["https://i", "s", "c"].map(str::to_owned)));
+        assert_eq!(Identity::parts(&owners[4]), Some(["https://i", "s\",\"c", ""].map(str::to_owned)));
+        for other in ["token a", "local", "oauth a", "oauth [\"a\"]"] {
+            assert_eq!(Identity::parts(other), None, "{other}");
+        }
         for nobody in [json!({}), json!({"sub": ""}), json!({"sub": 7})] {
             assert_eq!(of(nobody), Err(Refusal::NoSubject));
         }

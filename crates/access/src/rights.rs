@@ -53,7 +53,7 @@ impl Rights {
     }
 
     /// What is granted, and all that this includes.
-    fn all_of<'a>(&'a self, identity: &'a Identity) -> BTreeSet<&'a str> {
+    pub(crate) fn all_of<'a>(&'a self, identity: &'a Identity) -> BTreeSet<&'a str> {
         let mut all = BTreeSet::new();
         let mut left: Vec<&str> = identity.scopes.iter().map(String::as_str).collect();
         while let Some(scope) = left.pop() {

@@ -9,10 +9,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use taskgate_gateway::access::rules::Condition;
 use taskgate_gateway::{
     StorePlace, TaskMode, check_name, limits, parse_duration, parse_size, parse_store_place, parse_task_mode,
 };
 
+use crate::display::Output;
 use crate::exit_code;
 
 /// Durable tasks for MCP servers that know nothing of them.
@@ -132,6 +134,49 @@ pub struct Check {
     /// Where tasks are to be kept, instead of the configured place, as for `serve`.
     #[arg(long, value_name = "PLACE", value_parser = store_place, env = "TASKGATE_STORE", hide_env_values = true)]
     pub store: Option<StorePlace>,
+    /// Say which rule of [policy] decides about each tool that the file names, and why. No server is asked.
+    #[arg(long, conflicts_with = "print")]
+    pub explain: bool,
+    #[command(flatten)]
+    pub explanation: Explain,
+}
+
+/// What rules are explained for.
+#[derive(Debug, Default, clap::Args)]
+pub struct Explain {
+    /// A tool, by the name that clients see or its server's own, instead of those in the file. Can be given several times.
+    #[arg(long = "tool", value_name = "NAME", requires = "explain")]
+    pub tools: Vec<String>,
+    /// Who would call it, as `taskgate tasks list` shows owners, such as `token NAME`.
+    #[arg(long, value_name = "OWNER", requires = "explain")]
+    pub owner: Option<String>,
+    /// A scope of the caller. Can be given several times.
+    #[arg(long = "scope", value_name = "SCOPE", requires = "explain")]
+    pub scopes: Vec<String>,
+    /// A claim of the caller, such as `groups=ops`. Can be given several times.
+    #[arg(long = "claim", value_name = "NAME=VALUE", value_parser = claim, requires = "explain")]
+    pub claims: Vec<Claim>,
+    /// What the tool says of itself: read_only, destructive, idempotent or open_world, such as `read_only=true`. Can be given several
+    /// times; what is not given is as the specification says.
+    #[arg(long = "annotation", value_name = "NAME=BOOL", value_parser = annotation, requires = "explain")]
+    pub annotations: Vec<Annotation>,
+    /// For people, or as objects of JSON, one a line.
+    #[arg(long, value_enum, default_value_t, requires = "explain")]
+    pub output: Output,
+}
+
+/// A claim of a caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    pub name: String,
+    pub value: String,
+}
+
+/// What a tool says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Annotation {
+    pub hint: Condition,
+    pub value: bool,
 }
 
 /// `taskgate store`.
@@ -252,6 +297,26 @@ fn name(text: &str) -> Result<String, String> {
     match check_name(text) {
         Ok(()) => Ok(text.to_owned()),
         Err(wrong) => Err(format!("it {wrong}; write 1 to 64 letters, digits, \"_\", \".\" and \"-\"")),
+    }
+}
+
+fn claim(text: &str) -> Result<Claim, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => {
+            Ok(Claim { name: name.to_owned(), value: value.to_owned() })
+        }
+        _ => Err("write the claim's name, \"=\" and its value".to_owned()),
+    }
+}
+
+fn annotation(text: &str) -> Result<Annotation, String> {
+    let hints = [Condition::ReadOnly, Condition::Destructive, Condition::Idempotent, Condition::OpenWorld];
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    match (hints.into_iter().find(|hint| hint.as_str() == name), value.parse()) {
+        (Some(hint), Ok(value)) => Ok(Annotation { hint, value }),
+        _ => {
+            Err("write read_only, destructive, idempotent or open_world, \"=\" and true or false".to_owned())
+        }
     }
 }
 

@@ -81,8 +81,8 @@ impl Reload {
         };
         match apply(&config) {
             Ok(changes) => {
-                let Reloaded { added, changed, removed } = &changes;
-                tracing::info!(%file, ?added, ?changed, ?removed, "reloaded");
+                let Reloaded { added, changed, removed, rules } = &changes;
+                tracing::info!(%file, ?added, ?changed, ?removed, rules, "reloaded");
             }
             Err(error) => {
                 tracing::error!(%file, "not reloaded: {error}");

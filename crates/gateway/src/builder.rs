@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use taskgate_access::Access;
+use taskgate_access::{Access, Rules};
 use taskgate_engine::{Engine, EngineError, MemoryStore, Store, StoreError};
 
 use crate::audit::{Audit, Audited};
@@ -11,6 +11,7 @@ use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
 use crate::pool::Pool;
 use crate::reload::Common;
 use crate::route::States;
+use crate::rules::RuleBook;
 use crate::server::http::{Tls, TlsError};
 use crate::upstream::{Callbacks, Commands, Yard};
 use crate::upstreams::Upstreams;
@@ -28,6 +29,7 @@ pub struct GatewayBuilder {
     commands: Option<Commands>,
     default_policy: Option<ToolPolicy>,
     tools: HashMap<String, ToolPolicy>,
+    rules: Option<Rules>,
 }
 
 /// Why no gateway could be built.
@@ -152,6 +154,13 @@ impl GatewayBuilder {
         self
     }
 
+    /// Which tools callers may see and call. Without rules they may use all.
+    #[must_use]
+    pub fn rules(mut self, rules: Option<Rules>) -> Self {
+        self.rules = rules;
+        self
+    }
+
     /// Connects the upstreams, settles what an earlier process left, and starts upkeep.
     pub async fn build(self) -> Result<Gateway, BuildError> {
         // Before anything is started: without it nobody could be served.
@@ -170,7 +179,9 @@ impl GatewayBuilder {
             None => None,
         };
         let yard = self.commands.map(|commands| Yard::open(commands, engine.is_shared())).transpose()?;
+        let rights = self.settings.auth.as_ref().map(|auth| auth.rights.clone()).unwrap_or_default();
         let common = Common {
+            rules: RuleBook::new(self.rules, rights),
             policy: self.default_policy,
             tools: self.tools,
             longest_line: self.settings.node.max_result + AROUND_A_RESULT,

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use taskgate_access::Access;
+use taskgate_access::{Access, Identity};
 use taskgate_engine::{Description, Engine, Launch};
 use taskgate_task::{Owner, TaskId, WorkClass};
 use taskgate_wire::tool::{ParamHeader, ToolFacts};
@@ -15,6 +15,7 @@ use crate::builder::GatewayBuilder;
 use crate::policy::{Settings, ToolPolicy};
 use crate::pool::Pool;
 use crate::route::{Parked, States};
+use crate::rules::RuleBook;
 use crate::server::Sessions;
 use crate::server::http::Tls;
 use crate::upstream::{Callbacks, McpRunner, Request, Upstream, Yard};
@@ -33,6 +34,8 @@ pub(crate) struct Inner {
     pub(crate) audit: Option<Audit>,
     /// Who lets callers in, if they need a token.
     pub(crate) access: Option<Access>,
+    /// Which tools they may use.
+    pub(crate) rules: Arc<RuleBook>,
     pub(crate) sessions: Sessions,
     pub(crate) parked: Parked,
     pub(crate) states: States,
@@ -97,6 +100,7 @@ impl Gateway {
     ) -> Self {
         let gateway = Gateway(Arc::new(Inner {
             engine,
+            rules: pool.common.rules.clone(),
             pool,
             settings,
             limits,
@@ -205,18 +209,27 @@ impl Gateway {
         });
     }
 
-    /// Finds a tool by the name this owner uses.
-    pub(crate) async fn find_tool(&self, owner: &Owner, name: &str) -> Result<Target, RpcError> {
+    /// Finds a tool by the name this owner uses. One that the rules keep from whoever has this identity is not found, or refused
+    /// for the reason that they give.
+    pub(crate) async fn find_tool(
+        &self,
+        owner: &Owner,
+        identity: Option<&Identity>,
+        name: &str,
+    ) -> Result<Target, RpcError> {
         let upstreams = self.upstreams(owner).await;
-        if let Some((_, target)) = look_up(&upstreams, name) {
-            return Ok(target);
+        let mut found = look_up(&upstreams, name);
+        if found.is_none() {
+            // It may be new, or its upstream may still be starting.
+            let renewed = async |upstream: &Arc<Upstream>, kind| upstream.renew(kind).await;
+            let look = || look_up(&upstreams, name);
+            let find = upstreams.find(&[ListKind::Tools], |_, _| true, renewed, look);
+            // Boxed: whoever calls a tool that is known need not make room for this.
+            found = Box::pin(find).await;
         }
-        // It may be new, or its upstream may still be starting.
-        let renewed = async |upstream: &Arc<Upstream>, kind| upstream.renew(kind).await;
-        let look = || look_up(&upstreams, name);
-        let found = upstreams.find(&[ListKind::Tools], |_, _| true, renewed, look);
-        // Boxed: whoever calls a tool that is known need not make room for this.
-        if let Some((_, target)) = Box::pin(found).await {
+        if let Some((_, target)) = found
+            && self.0.rules.lets(owner, identity, &target, name)?
+        {
             return Ok(target);
         }
         if let [only] = &*upstreams {

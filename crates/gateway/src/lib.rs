@@ -32,6 +32,7 @@ mod random;
 mod relay;
 mod reload;
 mod route;
+mod rules;
 mod server;
 mod session;
 mod stream;
@@ -51,6 +52,7 @@ pub use policy::{
     UpstreamTasks,
 };
 pub use reload::Reloaded;
+pub use rules::hints_of;
 pub use server::http::TlsError;
 pub use taskgate_access as access;
 pub use taskgate_client::transport::http::{Auth, HttpServer, ServerUrl, TokenServer};
@@ -62,6 +64,7 @@ pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, Sqli
 #[cfg(feature = "postgres")]
 pub use taskgate_engine::{PostgresOptions, PostgresStore};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};
+pub use taskgate_wire::tool::ToolHints;
 pub use upstream::{
     Checkpoint, CommandTool, Commands, Group as CommandWords, InvalidSchema, JobTool, NoPattern, NoWord,
     NotSaved, Output as CommandOutput, Pattern as ProgressPattern, State as UpstreamState,

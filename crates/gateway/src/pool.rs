@@ -228,7 +228,11 @@ impl Pool {
             guest.was_open = true;
             self.arrange(owner, guest, &all);
             let is_changed = |member: &&Arc<Upstream>| {
-                [&reloaded.changed, &reloaded.removed].into_iter().flatten().any(|name| name == member.name())
+                reloaded.rules
+                    || [&reloaded.changed, &reloaded.removed]
+                        .into_iter()
+                        .flatten()
+                        .any(|name| name == member.name())
             };
             before.iter().filter(is_changed).for_each(|member| member.tell_of_lists());
         }

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLockUpgradableReadGuard;
+use taskgate_access::Rules;
 use taskgate_engine::Runner;
 use tokio::sync::broadcast;
 
 use crate::builder::BuildError;
 use crate::gateway::Gateway;
 use crate::policy::{ToolPolicy, UpstreamKind, UpstreamSpec};
+use crate::rules::RuleBook;
 use crate::upstream::{Callbacks, Change, CommandRunner, JobRunner, Upstream, Yard};
 use crate::upstreams::Upstreams;
 
@@ -18,6 +20,8 @@ const CHANGES: usize = 1024;
 
 /// What all upstreams of a gateway have in common, however late they come.
 pub(crate) struct Common {
+    /// Which tools callers may use.
+    pub(crate) rules: Arc<RuleBook>,
     /// The policy of every tool that has none of its own, over what its upstream says.
     pub(crate) policy: Option<ToolPolicy>,
     /// Policies by the names of tools, in every upstream.
@@ -83,7 +87,7 @@ impl Common {
     }
 }
 
-/// What a [`Gateway::reload`] has changed: names of upstreams.
+/// What a [`Gateway::reload`] has changed: names of upstreams, and the rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reloaded {
     /// New ones.
@@ -92,6 +96,8 @@ pub struct Reloaded {
     pub changed: Vec<String>,
     /// Those that are gone.
     pub removed: Vec<String>,
+    /// Whether there are other rules of who may call which tool.
+    pub rules: bool,
 }
 
 impl Reloaded {
@@ -117,6 +123,29 @@ impl Gateway {
     ///
     /// [`BuildError`] if these cannot be upstreams; then nothing has changed.
     pub fn reload(&self, specs: Vec<UpstreamSpec>) -> Result<Reloaded, BuildError> {
+        self.replace(specs, None)
+    }
+
+    /// The same, with these rules of who may call which tool, or none, in the place of those there are. They count from now on, also for
+    /// work that is begun or resumed; work that runs goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if these cannot be upstreams; then nothing has changed.
+    pub fn reload_with_rules(
+        &self,
+        specs: Vec<UpstreamSpec>,
+        rules: Option<Rules>,
+    ) -> Result<Reloaded, BuildError> {
+        self.replace(specs, Some(rules))
+    }
+
+    /// Upstreams, and rules if there are others.
+    fn replace(
+        &self,
+        specs: Vec<UpstreamSpec>,
+        rules: Option<Option<Rules>>,
+    ) -> Result<Reloaded, BuildError> {
         let (pool, engine) = (&self.0.pool, &self.0.engine);
         let common = &pool.common;
         let specs = common.complete(specs)?;
@@ -156,6 +185,16 @@ impl Gateway {
                 engine.remove_runner(upstream.name());
                 told.push(upstream.clone());
             }
+        }
+        reloaded.rules = rules.is_some_and(|rules| common.rules.replace(rules));
+        if reloaded.rules {
+            // What a caller sees of each of them may be another thing.
+            told.extend(
+                all.iter()
+                    .filter(|one| !told.iter().any(|other| Arc::ptr_eq(one, other)))
+                    .cloned()
+                    .collect::<Vec<_>>(),
+            );
         }
         *RwLockUpgradableReadGuard::upgrade(kept) = Upstreams::new(all);
         pool.rearrange(&reloaded);

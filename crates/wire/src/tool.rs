@@ -48,6 +48,8 @@ impl TaskSupport {
 pub struct ToolFacts {
     /// Its name.
     pub name: String,
+    /// What it says of itself.
+    pub hints: ToolHints,
     /// Annotated as read-only or idempotent: it may be run again after a crash.
     pub repeatable: bool,
     /// Whether the server itself makes tasks of its calls (2025-11-25).
@@ -56,6 +58,38 @@ pub struct ToolFacts {
     pub headers: Vec<ParamHeader>,
     /// Whether it says what its results look like: clients refuse a result that does not.
     pub has_output_schema: bool,
+}
+
+/// What a tool's `annotations` say, with what the specification says where they say nothing. They are a server's own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolHints {
+    /// It changes nothing.
+    pub read_only: bool,
+    /// It may destroy something, not only add to it.
+    pub destructive: bool,
+    /// A second call with the same arguments changes nothing more.
+    pub idempotent: bool,
+    /// It deals with things outside, such as the web.
+    pub open_world: bool,
+}
+
+impl ToolHints {
+    /// What is meant by annotations that say this. `destructiveHint` and `idempotentHint` are "meaningful only when `readOnlyHint ==
+    /// false`": what changes nothing destroys nothing and can be called again.
+    pub fn of(
+        read_only: Option<bool>,
+        destructive: Option<bool>,
+        idempotent: Option<bool>,
+        open_world: Option<bool>,
+    ) -> ToolHints {
+        let read_only = read_only.unwrap_or(false);
+        ToolHints {
+            read_only,
+            destructive: !read_only && destructive.unwrap_or(true),
+            idempotent: read_only || idempotent.unwrap_or(false),
+            open_world: open_world.unwrap_or(true),
+        }
+    }
 }
 
 /// One `x-mcp-header`: the header's name after `Mcp-Param-`, and the path of the argument.
@@ -87,22 +121,33 @@ struct Hints {
     #[serde(default)]
     read_only_hint: Option<bool>,
     #[serde(default)]
+    destructive_hint: Option<bool>,
+    #[serde(default)]
     idempotent_hint: Option<bool>,
+    #[serde(default)]
+    open_world_hint: Option<bool>,
 }
 
 impl ToolFacts {
     /// Reads a definition; one without a name is no tool. Members that are not understood decide nothing.
     pub fn read(definition: &RawValue) -> Result<ToolFacts, InvalidPayload> {
         let tool: Definition = serde_json::from_str(definition.get())?;
-        let hints: Hints =
+        let said: Hints =
             tool.annotations.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        let hints = ToolHints::of(
+            said.read_only_hint,
+            said.destructive_hint,
+            said.idempotent_hint,
+            said.open_world_hint,
+        );
         let mut headers = Vec::new();
         if let Some(schema) = tool.input_schema {
             find_headers(schema, &mut Vec::new(), &mut headers);
         }
         Ok(ToolFacts {
             name: tool.name,
-            repeatable: hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true),
+            hints,
+            repeatable: hints.idempotent,
             task_support: tool.execution.map(TaskSupport::read).unwrap_or_default(),
             headers,
             has_output_schema: tool.output_schema.is_some(),
@@ -211,6 +256,29 @@ mod tests {
             ToolFacts::read(&raw(r#"{"name":"t"}"#)).expect("tool").task_support,
             TaskSupport::Forbidden
         );
+    }
+
+    /// What is not said, or not understood, is what the specification says, and never the milder thing.
+    #[test]
+    fn hints_that_are_missing_are_what_the_specification_says() {
+        let hints = |annotations: &str| {
+            let facts = ToolFacts::read(&raw(&format!(r#"{{"name":"t"{annotations}}}"#))).expect("tool");
+            let ToolHints { read_only, destructive, idempotent, open_world } = facts.hints;
+            assert_eq!(facts.repeatable, idempotent);
+            [read_only, destructive, idempotent, open_world]
+        };
+        let bare = [false, true, false, true];
+        for (annotations, expected) in [
+            ("", bare),
+            (r#","annotations":{}"#, bare),
+            (r#","annotations":{"readOnlyHint":"yes","openWorldHint":false}"#, bare),
+            (r#","annotations":{"readOnlyHint":null}"#, bare),
+            (r#","annotations":{"destructiveHint":false,"idempotentHint":true}"#, [false, false, true, true]),
+            (r#","annotations":{"openWorldHint":false}"#, [false, true, false, false]),
+            (r#","annotations":{"readOnlyHint":true,"destructiveHint":true}"#, [true, false, true, true]),
+        ] {
+            assert_eq!(hints(annotations), expected, "{annotations}");
+        }
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! `taskgate check`: is this configuration valid, and what does it say?
 
+mod explain;
+
 use taskgate_gateway::{Config, StorePlace, TaskMode, UpstreamConfig, UpstreamServer, format_duration};
 
-use crate::args::Check;
+use crate::args::{Check, Explain};
+use crate::display::{Output, clean, json_line};
 use crate::exit_code::{ExitCode, Failure};
 use crate::say::say;
 use crate::store;
@@ -16,10 +19,34 @@ pub fn run(check: &Check) -> Result<(), Failure> {
     super::serve::has_place_for_commands(&config, config.store.as_ref().unwrap_or(&ELSEWHERE))?;
     if check.print {
         say(config.to_toml())
+    } else if check.explain {
+        explained(&config, &check.explanation)
     } else {
         say(format_args!("{}: valid\n{}", check.file.display(), summary(&config)))
     }
 }
+
+/// What the rules say, tool by tool.
+fn explained(config: &Config, asked: &Explain) -> Result<(), Failure> {
+    let Some(rules) = &config.rules else {
+        eprintln!("There is no [policy]: every caller may see and call every tool.");
+        return Ok(());
+    };
+    let all = explain::explain(config, rules, asked)?;
+    warnings(rules).for_each(|warning| eprintln!("warning: {warning}"));
+    if asked.output == Output::Json {
+        return all.iter().try_for_each(|one| say(format_args!("{}\n", json_line(&one.json().to_string()))));
+    }
+    let mut text: String = all.iter().map(|one| clean(&one.text())).collect();
+    if asked.tools.is_empty() {
+        for upstream in explain::unknown(config) {
+            text += &format!("{upstream}: its tools are known when it runs; name one with --tool\n");
+        }
+    }
+    say(text)
+}
+
+pub use explain::warnings;
 
 /// The default is a file, wherever it is.
 const ELSEWHERE: StorePlace = StorePlace::Sqlite(std::path::PathBuf::new());
@@ -42,6 +69,12 @@ fn summary(config: &Config) -> String {
     text += &format!("  keeps tasks in  {place}\n");
     for upstream in &config.upstreams {
         text += &format!("  upstream  {}\n", describe(upstream));
+    }
+    if let Some(rules) = &config.rules {
+        let count = rules.rules.len();
+        let words = if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") };
+        text += &format!("  tools are for  whom [policy] says: {words}, else {}\n", rules.default.as_str());
+        text.extend(warnings(rules).map(|warning| format!("  warning  {warning}\n")));
     }
     text
 }
@@ -84,7 +117,15 @@ mod tests {
         let directory = tempfile::tempdir().expect("directory");
         let file = directory.path().join("taskgate.toml");
         std::fs::write(&file, COMMAND).expect("write");
-        let with = |store| run(&Check { file: file.clone(), print: false, store });
+        let with = |store| {
+            run(&Check {
+                file: file.clone(),
+                print: false,
+                store,
+                explain: false,
+                explanation: Explain::default(),
+            })
+        };
         assert_eq!(with(None), Ok(()));
         let database = taskgate_gateway::parse_store_place("postgres://me:pw@db/x").expect("a place");
         assert_eq!(with(Some(database.clone())), Ok(()));

@@ -53,6 +53,7 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
     for spec in specs(&config) {
         builder = builder.add(spec);
     }
+    builder = builder.rules(config.rules.clone());
     let gateway = builder.build().await.map_err(|error| Failure::new(ExitCode::Failure, error))?;
     let _admin = admin::serve(&gateway, &place);
     if config.settings.audit.is_some() {
@@ -76,7 +77,7 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
     let serving = gateway.serve_http(listener, shutdown.begun());
     let served = match (&args.config, hangup) {
         (Some(file), Some(hangup)) => {
-            let apply = |config: &Config| gateway.reload(specs(config));
+            let apply = |config: &Config| gateway.reload_with_rules(specs(config), config.rules.clone());
             tokio::select! {
                 served = serving => served,
                 () = Reload::of(file, config.clone()).watch(hangup, || configure(&args), apply) => Ok(()),
@@ -113,6 +114,9 @@ fn configure(args: &Serve) -> Result<Config, Failure> {
     if args.single_user && config.settings.auth.is_some() {
         let why = "--single-user takes every caller for the same one, and the [auth] of the file tells them apart; leave out one of the two";
         return Err(Failure::new(ExitCode::Invalid, why));
+    }
+    if let Some(rules) = &config.rules {
+        super::check::warnings(rules).for_each(|warning| tracing::warn!("{warning}"));
     }
     if config.settings.single_user {
         // Who has written no configuration has not asked for a single user.

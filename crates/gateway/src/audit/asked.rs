@@ -133,7 +133,7 @@ impl Asked {
             protocol: version.map(Version::as_str),
             dialect,
             client: client.unwrap_or_default(),
-            peer: request.peer,
+            peer: request.arrival.peer,
             has_task: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
         }

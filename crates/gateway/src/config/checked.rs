@@ -9,6 +9,7 @@ mod job;
 mod limits;
 mod place;
 mod policy;
+mod rules;
 mod run;
 mod server;
 mod upstream;
@@ -17,6 +18,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::Range;
 use std::path::Path;
 
+use taskgate_access::Rules;
 use toml::Spanned;
 
 use super::error::Problems;
@@ -43,6 +45,8 @@ pub struct Config {
     pub store: Option<StorePlace>,
     /// Where numbers for whoever watches are served, if they are.
     pub metrics: Option<SocketAddr>,
+    /// Which tools callers may use; without rules all of them.
+    pub rules: Option<Rules>,
     /// How the server behaves.
     pub settings: Settings,
     /// How calls are treated where an upstream says nothing else.
@@ -80,9 +84,10 @@ pub(super) fn check(raw: RawConfig, around: &Surroundings<'_>) -> Config {
     }
     let settings = server::check(&raw, listen, around);
     let max_result = settings.node.max_result;
+    let rules = rules::check(&raw, around);
     let upstreams = upstream::check_all(raw.upstreams.as_deref(), &defaults, max_result, around);
     let metrics = limits::check_metrics(&raw.metrics, around);
-    Config { listen, store, metrics, settings, upstreams, defaults }
+    Config { listen, store, metrics, rules, settings, upstreams, defaults }
 }
 
 impl Surroundings<'_> {

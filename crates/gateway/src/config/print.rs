@@ -9,8 +9,10 @@ use taskgate_task::WorkClass;
 use toml::Value;
 
 mod auth;
+mod rules;
 
 use auth::write_auth;
+use rules::write_rules;
 
 use super::checked::{Config, UpstreamConfig, UpstreamServer, UrlServer};
 use super::duration::{format_duration, format_size};
@@ -86,6 +88,9 @@ impl Config {
         self.write_connections(out)?;
         if let Some(auth) = &settings.auth {
             write_auth(out, auth)?;
+        }
+        if let Some(rules) = &self.rules {
+            write_rules(out, rules)?;
         }
         self.write_hosts(out)?;
         write_limits(out, &self.settings.limits)?;

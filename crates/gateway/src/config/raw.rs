@@ -6,6 +6,7 @@ pub(super) mod connections;
 pub(super) mod hosts;
 pub(super) mod http;
 pub(super) mod limits;
+pub(super) mod rules;
 mod run;
 
 use toml::Spanned;
@@ -20,6 +21,7 @@ use connections::{CONNECTIONS, TLS};
 use hosts::HOSTS;
 use http::{OAUTH, RawHeader, RawOAuth, RawSecret};
 use limits::{LIMITS, METRICS};
+use rules::{RULE, RULES, RawRules};
 
 pub(super) use connections::{RawConnections, RawTls};
 pub(super) use hosts::RawHosts;
@@ -38,6 +40,7 @@ pub(super) const TOP: Section = Section {
         "single_user",
         "bind",
         "auth",
+        "policy",
         "allowed_hosts",
         "allowed_origins",
         "max_message",
@@ -133,6 +136,7 @@ pub(super) struct RawConfig {
     pub(super) single_user: Entry<bool>,
     pub(super) bind: Entry<String>,
     pub(super) auth: Entry<RawAuth>,
+    pub(super) rules: Entry<RawRules>,
     pub(super) allowed_hosts: Entry<Vec<Spanned<String>>>,
     pub(super) allowed_origins: Entry<Vec<Spanned<String>>>,
     pub(super) max_message: Entry<String>,
@@ -233,7 +237,7 @@ impl RawConfig {
         let fields = Fields::new(
             table,
             &TOP,
-            &[&CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &AUDIT, &DEFAULTS, &UPSTREAM],
+            &[&CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &AUDIT, &DEFAULTS, &UPSTREAM, &RULES, &RULE],
             problems,
         );
         let array = fields.get::<&DeArray<'_>>("upstream").filter(|array| !array.get_ref().is_empty());
@@ -259,6 +263,7 @@ impl RawConfig {
             single_user: fields.get("single_user"),
             bind: fields.get("bind"),
             auth: fields.get("auth"),
+            rules: fields.get("policy"),
             allowed_hosts: fields.get("allowed_hosts"),
             allowed_origins: fields.get("allowed_origins"),
             max_message: fields.get("max_message"),

@@ -22,6 +22,7 @@ use crate::upstream::CommandTool;
 mod edges;
 mod manual;
 mod presets;
+mod rules;
 
 /// The least that is valid.
 const LEAST: &str = "[[upstream]]\nname = \"a\"\ncommand = [\"server\"]\n";

@@ -8,6 +8,7 @@ use taskgate_task::Owner;
 
 use super::Pool;
 use crate::bounds::Turn;
+use crate::rules::Again;
 use crate::upstream::{McpRunner, Upstream};
 
 /// Runs what was begun before, when it was not known yet on which connection.
@@ -45,10 +46,10 @@ impl Runner for EachOwner {
 
 impl Pool {
     /// Runs the tools of an upstream, whoever's call it is.
-    pub(crate) fn runner(self: &Arc<Self>, upstream: &Upstream) -> Arc<dyn Runner> {
+    pub(crate) fn runner(self: &Arc<Self>, upstream: &Arc<Upstream>) -> Arc<dyn Runner> {
         let with = upstream.own_runner().unwrap_or_else(|| {
             Arc::new(EachOwner { pool: Arc::downgrade(self), name: upstream.name().into() })
         });
-        Turn::before(self.limits.clone(), with, None)
+        Turn::before(self.limits.clone(), Again::of(&self.common.rules, upstream), with, None)
     }
 }

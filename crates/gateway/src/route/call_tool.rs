@@ -19,6 +19,7 @@ use crate::bounds::{QUEUED, TaskPlace, Ticket, Turn};
 use crate::gateway::{Gateway, Target};
 use crate::immediate;
 use crate::policy::TaskMode;
+use crate::rules::Again;
 use crate::session::Outlet;
 use crate::upstream;
 
@@ -50,7 +51,7 @@ impl Gateway {
         let target = match request.tool {
             Some(found) => found,
             None => {
-                looked_up = self.find_tool(caller.owner(), &call.name).await;
+                looked_up = self.find_tool(caller.owner(), request.arrival.identity(), &call.name).await;
                 &looked_up
             }
         };
@@ -217,10 +218,18 @@ impl Gateway {
                 .map(|_| policy.max_attempts),
             may_save: tool.is_some() && policy.class == Some(WorkClass::Resumable),
             is_once: policy.class.is_none() && asked.is_some_and(|tool| !tool.repeatable),
+            grounds: tool.and_then(|tool| {
+                self.0.rules.grounds(caller.owner(), request.arrival.identity(), tool.hints)
+            }),
         };
         let launch = self.launch(target, caller.owner().clone(), work, immediate_of(target, request))?;
         let queued = ticket.as_ref().is_some_and(Ticket::waits).then(|| QUEUED.to_owned());
-        Ok(Launch { with: Turn::before(limits.clone(), launch.with.clone(), ticket), queued, ..launch })
+        let again = Again::of(&self.0.rules, &target.upstream);
+        Ok(Launch {
+            with: Turn::before(limits.clone(), again, launch.with.clone(), ticket),
+            queued,
+            ..launch
+        })
     }
 
     /// Passes a request that is no tool call on to an upstream, and its answer back.

@@ -129,7 +129,7 @@ impl Gateway {
         let target;
         let launch = if request.method == method::TOOLS_CALL {
             let name = request.params.tool()?;
-            target = self.find_tool(caller.owner(), &name).await?;
+            target = self.find_tool(caller.owner(), request.arrival.identity(), &name).await?;
             if target.policy.tasks == TaskMode::Never {
                 return Ok(None);
             }

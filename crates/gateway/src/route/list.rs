@@ -17,6 +17,7 @@ use super::inline::Inline;
 use super::{Answer, Caller, Request};
 use crate::gateway::{Gateway, Target};
 use crate::policy::TaskMode;
+use crate::rules::Allowed;
 use crate::session::Outlet;
 use crate::upstream::{Catalog, Hints, Known, State, Upstream, declares, lane, with_tasks};
 use crate::upstreams::Upstreams;
@@ -35,9 +36,15 @@ impl Gateway {
         out: &Outlet,
     ) -> Answer {
         let upstreams = self.upstreams(caller.owner()).await;
+        let is_ruled = kind == ListKind::Tools;
+        let allowed = is_ruled.then(|| self.0.rules.of(caller.owner(), request.arrival.identity())).flatten();
+        let allowed = allowed.as_ref();
         let listed = match &*upstreams {
-            [only] => self.list_one(kind, &upstreams, only, caller, request, out).await?,
-            _ => upstreams.list_merged(kind, caller, request).await.map_err(|error| error.to_payload())?,
+            [only] => self.list_one(kind, &upstreams, only, allowed, caller, request, out).await?,
+            _ => {
+                let merged = upstreams.list_merged(kind, allowed, caller, request).await;
+                merged.map_err(|error| error.to_payload())?
+            }
         };
         if kind != ListKind::Tools {
             return Ok(listed);
@@ -46,11 +53,13 @@ impl Gateway {
     }
 
     /// A single upstream's page, relayed: its order, its cursors, its unknown members.
+    #[expect(clippy::too_many_arguments, reason = "they are the request and what was found for it")]
     async fn list_one(
         &self,
         kind: ListKind,
         upstreams: &Upstreams,
         upstream: &Arc<Upstream>,
+        allowed: Option<&Allowed>,
         caller: &Caller,
         request: &Request<'_>,
         out: &Outlet,
@@ -60,7 +69,7 @@ impl Gateway {
         if untouched {
             return Ok(answer);
         }
-        upstreams.edit_page(kind, upstream, caller, &answer).map_err(|error| {
+        upstreams.edit_page(kind, upstream, allowed, caller, &answer).map_err(|error| {
             RpcError::internal(format!("{} of the server: {error}", kind.method())).to_payload()
         })
     }
@@ -109,20 +118,30 @@ impl Upstreams {
         &self,
         kind: ListKind,
         upstream: &Upstream,
+        allowed: Option<&Allowed>,
         caller: &Caller,
         answer: &Payload,
     ) -> Result<Payload, InvalidPayload> {
         let mut page = RawObject::parse(answer.as_str())?;
         let listed = page.get(kind.member()).map(RawValue::get).unwrap_or("[]").to_owned();
         let listed: Vec<Payload> = serde_json::from_str(&listed)?;
-        let edited = listed.iter().map(|definition| {
+        let edited = listed.iter().filter_map(|definition| {
             let facts = ToolFacts::read(definition.as_raw());
+            if let Some(allowed) = allowed
+                && !facts.as_ref().is_ok_and(|facts| allowed.has(upstream, facts))
+            {
+                return None;
+            }
             let edited = facts.and_then(|facts| self.edit(kind, upstream, caller, &facts.name, definition));
             // One that cannot be read is passed on as it is.
-            edited.unwrap_or_else(|_| definition.clone())
+            Some(edited.unwrap_or_else(|_| definition.clone()))
         });
         let edited: Vec<Payload> = edited.collect();
         page.set(kind.member(), to_raw_value(&edited)?);
+        if allowed.is_some() && page.get("cacheScope").is_some() {
+            // Others may use other tools.
+            page.set("cacheScope", to_raw_value("private")?);
+        }
         page.to_payload()
     }
 
@@ -161,6 +180,7 @@ impl Upstreams {
     async fn list_merged(
         &self,
         kind: ListKind,
+        allowed: Option<&Allowed>,
         caller: &Caller,
         request: &Request<'_>,
     ) -> Result<Payload, RpcError> {
@@ -178,13 +198,14 @@ impl Upstreams {
         if kind != ListKind::Tools && !self.anybody_has(kind, caller, &catalogs) {
             return Err(RpcError::method_not_found(kind.method()));
         }
-        let merged = self.merge(kind, &catalogs);
+        let merged = self.merge(kind, allowed, &catalogs);
         let start = match cursor {
             Some(cursor) => cursor.resume(kind, merged.iter().map(|entry| &*entry.key))?,
             None => 0,
         };
         let page = Page::cut(kind, &merged, start);
-        self.write(kind, caller, &catalogs, page).map_err(|error| RpcError::internal(error.to_string()))
+        self.write(kind, allowed, caller, &catalogs, page)
+            .map_err(|error| RpcError::internal(error.to_string()))
     }
 
     /// Whether an upstream has the feature, as far as it is known: one that is down may have it.
@@ -199,14 +220,22 @@ impl Upstreams {
     }
 
     /// Everything once: of two upstreams with the same URI the first one answers for it, so only that one lists it.
-    fn merge<'a>(&self, kind: ListKind, catalogs: &'a [Arc<Catalog>]) -> Vec<Entry<'a>> {
+    fn merge<'a>(
+        &self,
+        kind: ListKind,
+        allowed: Option<&Allowed>,
+        catalogs: &'a [Arc<Catalog>],
+    ) -> Vec<Entry<'a>> {
         let mut seen = HashSet::new();
         let mut merged = Vec::new();
         for (index, catalog) in catalogs.iter().enumerate() {
             for known in catalog.entries() {
                 let name = self.public_name(kind, &self[index], &known.key);
                 let key = name.unwrap_or_else(|| known.key.clone());
-                if seen.insert(key.clone()) {
+                let is_kept_back = allowed.is_some_and(|allowed| {
+                    !known.facts.as_ref().is_some_and(|facts| allowed.has(&self[index], facts))
+                });
+                if seen.insert(key.clone()) && !is_kept_back {
                     merged.push(Entry { upstream: index, key, known });
                 }
             }
@@ -217,6 +246,7 @@ impl Upstreams {
     fn write(
         &self,
         kind: ListKind,
+        allowed: Option<&Allowed>,
         caller: &Caller,
         catalogs: &[Arc<Catalog>],
         page: Page<'_>,
@@ -239,7 +269,7 @@ impl Upstreams {
             let hints =
                 catalogs.iter().filter_map(|catalog| catalog.hints).reduce(Hints::and).unwrap_or_default();
             result.set("ttlMs", to_raw_value(&hints.ttl_ms)?);
-            let scope = if hints.public { "public" } else { "private" };
+            let scope = if hints.public && allowed.is_none() { "public" } else { "private" };
             result.set("cacheScope", to_raw_value(scope)?);
         }
         // What servers say besides: of two that say the same thing, the first one.

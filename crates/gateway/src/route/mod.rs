@@ -25,6 +25,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use taskgate_access::Identity;
 use taskgate_client::session::CallFailure;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::dialect::{d2025_11_25, d2026_07_28};
@@ -52,10 +53,26 @@ pub struct Request<'a> {
     pub params: Params<'a>,
     /// The known members of its `_meta`.
     pub meta: Meta<'a>,
-    /// Where it comes from, if that is known.
-    pub peer: Option<IpAddr>,
+    /// How it came.
+    pub arrival: &'a Arrival,
     /// The tool it names, if somebody has looked for it already.
     pub(crate) tool: Option<&'a Result<Target, RpcError>>,
+}
+
+/// How a request came.
+#[derive(Clone, Default)]
+pub struct Arrival {
+    /// Whom its sender has shown to be, where that is needed.
+    pub identity: Option<Arc<Identity>>,
+    /// From which address, if that is known.
+    pub peer: Option<IpAddr>,
+}
+
+impl Arrival {
+    /// Whom its sender has shown to be.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_deref()
+    }
 }
 
 impl Request<'_> {

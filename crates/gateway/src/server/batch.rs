@@ -1,6 +1,5 @@
 //! Batches of 2025-03-26: several messages in one array, each handled as if it had come alone.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -11,6 +10,7 @@ use taskgate_wire::{ErrorCode, Id, Malformed, Message, Params, RpcError, method}
 
 use super::{detached, lost, message};
 use crate::gateway::Gateway;
+use crate::route::Arrival;
 use crate::session::{Outlet, Session};
 use crate::to_client::NoAnswer;
 
@@ -28,8 +28,8 @@ impl Gateway {
     pub(super) fn begin_batch(
         &self,
         session: &Arc<Session>,
+        arrival: &Arrival,
         text: &[u8],
-        peer: Option<IpAddr>,
         out: &Outlet,
     ) -> Result<Batch, Malformed> {
         let mut batch = Batch { answers: Vec::new(), asks: false };
@@ -37,7 +37,7 @@ impl Gateway {
             match member {
                 Ok(Message::Request { id, method, params }) => {
                     batch.asks = true;
-                    batch.answers.push(self.begin_member(session, id, method, params, peer, out));
+                    batch.answers.push(self.begin_member(session, arrival, id, method, params, out));
                 }
                 Ok(Message::Notification { method, params }) => self.heard(session, &method, params.as_ref()),
                 Ok(Message::Response { id, result }) => {
@@ -58,17 +58,18 @@ impl Gateway {
     fn begin_member(
         &self,
         session: &Arc<Session>,
+        arrival: &Arrival,
         id: Id,
         name: String,
         params: Option<Payload>,
-        peer: Option<IpAddr>,
         out: &Outlet,
     ) -> BoxFuture<'static, Option<Message>> {
         if let Some(what) = unfit(&name, params.as_ref()) {
             let error = RpcError::new(ErrorCode::InvalidRequest, format!("Invalid request: {what}"));
             return ready(Some(Message::error(Some(id), &error))).boxed();
         }
-        match detached(self.clone(), session.clone(), id.clone(), name, params, peer, out.clone()) {
+        let arrival = arrival.clone();
+        match detached(self.clone(), session.clone(), arrival, id.clone(), name, params, out.clone()) {
             Ok(answer) => answer.map(move |answer| answer.map(|answer| message(id, answer))).boxed(),
             Err(refused) => ready(Some(Message::error(Some(id), &refused))).boxed(),
         }

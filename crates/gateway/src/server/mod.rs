@@ -18,7 +18,7 @@ use taskgate_wire::{Capabilities, ErrorCode, Id, Malformed, Message, Params, Rpc
 use crate::audit::{Line, Reason};
 use crate::bounds::{Limit, Refusal};
 use crate::gateway::Gateway;
-use crate::route::{Answer, Caller, Request};
+use crate::route::{Answer, Arrival, Caller, Request};
 use crate::session::{Outlet, Session};
 use crate::to_client::NoAnswer;
 
@@ -26,16 +26,15 @@ use crate::to_client::NoAnswer;
 async fn answer(
     gateway: &Gateway,
     caller: &Caller,
+    arrival: &Arrival,
     id: &Id,
     method: &str,
     raw: Option<&Payload>,
-    peer: Option<IpAddr>,
     out: &Outlet,
 ) -> Answer {
     let params = Params::parse(raw).map_err(|error| error.to_payload())?;
-    gateway
-        .answer(caller, &Request { id, method, raw, params, meta: params.meta(), peer, tool: None }, out)
-        .await
+    let request = Request { id, method, raw, params, meta: params.meta(), arrival, tool: None };
+    gateway.answer(caller, &request, out).await
 }
 
 /// Runs a request on its own: "disconnection SHOULD NOT be interpreted as the client cancelling its request"
@@ -44,20 +43,21 @@ async fn answer(
 fn detached(
     gateway: Gateway,
     session: Arc<Session>,
+    arrival: Arrival,
     id: Id,
     name: String,
     raw: Option<Payload>,
-    peer: Option<IpAddr>,
     out: Outlet,
 ) -> Result<BoxFuture<'static, Option<Answer>>, RpcError> {
-    let stop = session.began(&id).ok_or_else(|| too_many_requests(&gateway, session.owner(), peer))?;
+    let stop =
+        session.began(&id).ok_or_else(|| too_many_requests(&gateway, session.owner(), arrival.peer))?;
     let task = tokio::spawn(async move {
         let caller = Caller::Session(session.clone());
         let answered = tokio::select! {
             // Once the client has cancelled, nothing more is said.
             biased;
             () = stop.notified() => None,
-            answered = answer(&gateway, &caller, &id, &name, raw.as_ref(), peer, &out) => Some(answered),
+            answered = answer(&gateway, &caller, &arrival, &id, &name, raw.as_ref(), &out) => Some(answered),
         };
         session.finished(&id);
         answered

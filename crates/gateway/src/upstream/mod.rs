@@ -39,6 +39,7 @@ pub use checkpoint::{Checkpoint, NotSaved};
 pub use command::{
     CommandRunner, CommandTool, Commands, Group, NoPattern, NoWord, Output, Pattern, Stdin, Word, Yard,
 };
+pub use ending::failed;
 pub use holder::Holder;
 pub use hosted::with_tasks;
 pub use interest::Interest;

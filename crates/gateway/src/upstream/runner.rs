@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -5,7 +6,9 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use taskgate_engine::{Ending, NotStopped, Report, Runner, Work};
 use taskgate_task::{InvalidPayload, Payload};
-use taskgate_wire::{LogLevel, Params, RpcError};
+use taskgate_wire::{LogLevel, Params, RpcError, method};
+
+use crate::rules::Grounds;
 
 use super::Upstream;
 use super::call::Call;
@@ -46,12 +49,22 @@ pub struct Request {
     /// Whether the tool may put down how far it has come, if it is one in this program.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub may_save: bool,
+    /// On what grounds the call was allowed, if there were rules: they are asked again before it is begun later.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub grounds: Option<Grounds>,
 }
 
 impl Request {
     /// The request that is to be done.
     pub fn of(work: &Work) -> Result<Arc<Request>, String> {
         work.description.read().map_err(unreadable)
+    }
+
+    /// The name of the tool that is called, as its server knows it; `None` if it calls none.
+    pub fn tool(&self) -> Option<String> {
+        let params =
+            Params::parse(self.params.as_ref()).ok().filter(|_| self.method == method::TOOLS_CALL)?;
+        params.name().ok().map(Cow::into_owned)
     }
 
     /// The arguments of a call: a JSON object, as it came.

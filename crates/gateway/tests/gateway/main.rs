@@ -43,6 +43,7 @@ mod nodes;
 mod outcome;
 mod owners;
 mod per_owner;
+mod policy;
 mod polled;
 mod polling;
 mod processes;

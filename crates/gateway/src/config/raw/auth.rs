@@ -126,7 +126,7 @@ impl<'a, 'i: 'a> FromValue<'a, 'i> for RawAuth {
 }
 
 /// The tables of an array; what is no table is a problem.
-fn tables<'a, 'i, T>(
+pub(super) fn tables<'a, 'i, T>(
     array: Entry<&'a DeArray<'i>>,
     key: &str,
     read: impl Fn(&'a DeTable<'i>) -> T,

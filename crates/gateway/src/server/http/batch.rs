@@ -1,6 +1,5 @@
 //! POST of an array: a batch, in sessions of the one version that has them.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
@@ -13,6 +12,7 @@ use taskgate_wire::jsonrpc::batch_text;
 
 use super::{connection, error, headers, in_session, json};
 use crate::gateway::Gateway;
+use crate::route::Arrival;
 use crate::session::{Outlet, Session};
 
 /// Takes a batch and answers it: each answer as an event of its own as soon as it is there, or all of them in an array for
@@ -20,12 +20,14 @@ use crate::session::{Outlet, Session};
 pub async fn post(
     gateway: &Gateway,
     headers: &HeaderMap,
-    peer: Option<IpAddr>,
+    arrival: &Arrival,
     text: &[u8],
 ) -> Option<Response> {
     headers::session_id(headers)?;
     match in_session::find(gateway, headers) {
-        Ok(session) if session.takes_batches() => Some(answer(gateway, &session, headers, peer, text).await),
+        Ok(session) if session.takes_batches() => {
+            Some(answer(gateway, &session, headers, arrival, text).await)
+        }
         Ok(_) => None,
         Err((status, wrong)) => Some(error(status, None, &wrong)),
     }
@@ -35,7 +37,7 @@ async fn answer(
     gateway: &Gateway,
     session: &Arc<Session>,
     headers: &HeaderMap,
-    peer: Option<IpAddr>,
+    arrival: &Arrival,
     text: &[u8],
 ) -> Response {
     let can_stream = headers::accepts_stream(headers);
@@ -43,7 +45,7 @@ async fn answer(
     let out = Outlet::to(reader.stream());
     // Without a stream nothing but the answers can reach this caller: whoever would ask it something is told so.
     let reader = can_stream.then_some(reader);
-    let batch = match gateway.begin_batch(session, text, peer, &out) {
+    let batch = match gateway.begin_batch(session, arrival, text, &out) {
         Ok(batch) => batch,
         Err(malformed) => return error(StatusCode::BAD_REQUEST, None, &malformed.error),
     };

@@ -19,7 +19,7 @@ use taskgate_wire::{ErrorCode, Id, Message, Params, RpcError, method};
 use super::{busy, error, guard, headers, json};
 use crate::audit::{Line, Reason};
 use crate::gateway::Gateway;
-use crate::route::method_of_companion;
+use crate::route::{Arrival, method_of_companion};
 
 /// After how many seconds an issuer may answer again.
 const LATER: u16 = 5;
@@ -162,10 +162,8 @@ struct Entrant {
 pub struct Sender {
     /// Whose tasks it sees.
     pub owner: Owner,
-    /// Where it comes from, if anybody wants to know that.
-    pub peer: Option<IpAddr>,
-    /// Whom it has shown to be, where that is needed.
-    identity: Option<Arc<Identity>>,
+    /// What else is known of it.
+    pub arrival: Arrival,
 }
 
 impl Sender {
@@ -173,17 +171,21 @@ impl Sender {
     pub fn of(gateway: &Gateway, extensions: &Extensions) -> Sender {
         match extensions.get() {
             Some(Entrant { owner, identity }) => {
-                Sender { owner: owner.clone(), peer: peer(extensions), identity: Some(identity.clone()) }
+                let arrival = Arrival { identity: Some(identity.clone()), peer: peer(extensions) };
+                Sender { owner: owner.clone(), arrival }
             }
-            None => Sender { owner: gateway.http_owner(), peer: peer(extensions), identity: None },
+            None => {
+                let arrival = Arrival { identity: None, peer: peer(extensions) };
+                Sender { owner: gateway.http_owner(), arrival }
+            }
         }
     }
 
     /// The answer to a message that the sender's token does not allow.
     pub async fn refused(&self, gateway: &Gateway, message: &Message) -> Option<Response> {
-        let (access, identity) = (gateway.0.access.as_ref()?, self.identity.as_ref()?);
+        let (access, identity) = (gateway.0.access.as_ref()?, self.arrival.identity()?);
         let mut needs = Needs::default();
-        needs.add(gateway, &self.owner, message).await;
+        needs.add(gateway, self, message).await;
         let refusal = needs.check(access, identity).err()?;
         let id = if let Message::Request { id, .. } = message { Some(id) } else { None };
         Some(refuse(gateway, access, self.refused_of(id, &needs), &refusal))
@@ -191,10 +193,10 @@ impl Sender {
 
     /// The same for a batch, which is refused as a whole: it has one status for all.
     pub async fn refused_batch(&self, gateway: &Gateway, text: &[u8]) -> Option<Response> {
-        let (access, identity) = (gateway.0.access.as_ref()?, self.identity.as_ref()?);
+        let (access, identity) = (gateway.0.access.as_ref()?, self.arrival.identity()?);
         let mut needs = Needs::default();
         for message in parse_batch(text).ok()?.into_iter().flatten() {
-            needs.add(gateway, &self.owner, &message).await;
+            needs.add(gateway, self, &message).await;
         }
         let refusal = needs.check(access, identity).err()?;
         Some(refuse(gateway, access, self.refused_of(None, &needs), &refusal))
@@ -202,7 +204,7 @@ impl Sender {
 
     fn refused_of<'a>(&'a self, id: Option<&'a Id>, needs: &'a Needs) -> Refused<'a> {
         let [method, tool] = [&needs.methods, &needs.tools].map(|names| names.first().map(String::as_str));
-        Refused { peer: self.peer, owner: Some(self.owner.as_str()), id, method, tool }
+        Refused { peer: self.arrival.peer, owner: Some(self.owner.as_str()), id, method, tool }
     }
 }
 
@@ -214,7 +216,7 @@ struct Needs {
 }
 
 impl Needs {
-    async fn add(&mut self, gateway: &Gateway, owner: &Owner, message: &Message) {
+    async fn add(&mut self, gateway: &Gateway, sender: &Sender, message: &Message) {
         let (name, params) = match message {
             Message::Request { method, params, .. } | Message::Notification { method, params } => {
                 (method, params)
@@ -223,19 +225,20 @@ impl Needs {
         };
         self.methods.push(name.clone());
         if name == method::TOOLS_CALL {
-            self.add_tool(gateway, owner, params.as_ref()).await;
+            self.add_tool(gateway, sender, params.as_ref()).await;
         }
     }
 
     /// A tool has the name by which it is called and its server's own, and is what either says. Which of them is shown changes when
     /// another server has a tool of the same name.
-    async fn add_tool(&mut self, gateway: &Gateway, owner: &Owner, params: Option<&Payload>) {
+    async fn add_tool(&mut self, gateway: &Gateway, sender: &Sender, params: Option<&Payload>) {
         let Ok(params) = Params::parse(params) else { return };
         let Ok(called) = params.name() else { return };
         // These do what task verbs do.
         self.methods.extend(method_of_companion(&called).map(str::to_owned));
         let is_any = gateway.0.access.as_ref().is_some_and(|access| !access.rights().tools.is_empty());
-        if is_any && let Ok(target) = gateway.find_tool(owner, &called).await {
+        let (owner, identity) = (&sender.owner, sender.arrival.identity());
+        if is_any && let Ok(target) = gateway.find_tool(owner, identity, &called).await {
             self.tools.extend(target.tool.map(|tool| tool.name.clone()));
         }
         self.tools.push(called.into_owned());

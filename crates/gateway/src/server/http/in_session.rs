@@ -41,7 +41,7 @@ pub async fn request(
     let out = Outlet::to(reader.stream());
     // Without a stream nothing but the answer can reach this caller: whoever would ask it something is told so.
     let reader = headers::accepts_stream(&headers).then_some(reader);
-    let run = match detached(gateway.clone(), session.clone(), id.clone(), name, raw, sender.peer, out) {
+    let run = match detached(gateway.clone(), session.clone(), sender.arrival, id.clone(), name, raw, out) {
         Ok(run) => run,
         Err(refused) => return busy(StatusCode::TOO_MANY_REQUESTS, Some(id), &refused, SOON),
     };
@@ -49,12 +49,7 @@ pub async fn request(
 }
 
 /// `initialize`: opens a session.
-async fn open(
-    gateway: Gateway,
-    Sender { owner, peer, .. }: Sender,
-    id: Id,
-    raw: Option<Payload>,
-) -> Response {
+async fn open(gateway: Gateway, Sender { owner, arrival }: Sender, id: Id, raw: Option<Payload>) -> Response {
     let session = match gateway.0.sessions.open(owner.clone(), &gateway.0.settings) {
         Ok(session) => session,
         Err(OpenError::Full(most)) => {
@@ -65,7 +60,7 @@ async fn open(
                 method: Some(method::INITIALIZE),
                 request_id: Some(id.as_str()),
                 why: Some(refusal.limit.name().into()),
-                peer,
+                peer: arrival.peer,
                 ..line
             });
             return reply::refused(Some(id), &refusal);
@@ -77,7 +72,7 @@ async fn open(
     };
     let caller = Caller::Session(session.clone());
     let out = Outlet::nowhere();
-    let answered = answer(&gateway, &caller, &id, method::INITIALIZE, raw.as_ref(), peer, &out).await;
+    let answered = answer(&gateway, &caller, &arrival, &id, method::INITIALIZE, raw.as_ref(), &out).await;
     if answered.is_err() {
         gateway.0.sessions.end(session.id());
         return reply::whole(id, answered, false);

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use taskgate_task::{Owner, Payload};
+use taskgate_task::Payload;
 use taskgate_wire::{Id, Params, RpcError, method};
 
 use super::entrance::Sender;
@@ -17,20 +17,21 @@ use crate::session::Outlet;
 pub async fn request(
     gateway: Gateway,
     headers: HeaderMap,
-    Sender { owner, peer, .. }: Sender,
+    sender: Sender,
     id: Id,
     method: String,
     raw: Option<Payload>,
     params: &Params<'_>,
 ) -> Response {
-    let (caller, tool) = match check(&gateway, &headers, owner, &method, params).await {
+    let (caller, tool) = match check(&gateway, &headers, &sender, &method, params).await {
         Ok(checked) => checked,
         Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
     };
+    let arrival = sender.arrival;
     // Task verbs are answered at once and never stream: they need no machinery.
     if matches!(method.as_str(), method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL) {
         let (raw, params, meta) = (raw.as_ref(), *params, params.meta());
-        let request = Request { id: &id, method: &method, raw, params, meta, peer, tool: None };
+        let request = Request { id: &id, method: &method, raw, params, meta, arrival: &arrival, tool: None };
         let answered = gateway.answer(&caller, &request, &Outlet::nowhere()).await;
         return reply::whole(id, answered, true);
     }
@@ -43,8 +44,8 @@ pub async fn request(
     let run = Box::pin(async move {
         let raw = raw.as_ref();
         let params = Params::parse(raw).map_err(|error| error.to_payload())?;
-        let (meta, tool) = (params.meta(), tool.as_ref());
-        let request = Request { id: &request_id, method: &method, raw, params, meta, peer, tool };
+        let (meta, tool, arrival) = (params.meta(), tool.as_ref(), &arrival);
+        let request = Request { id: &request_id, method: &method, raw, params, meta, arrival, tool };
         gateway.answer(&caller, &request, &out).await
     });
     let reply = reply::Reply { id, run, messages, keep_alive, can_stream };
@@ -57,7 +58,7 @@ pub async fn request(
 async fn check(
     gateway: &Gateway,
     headers: &HeaderMap,
-    owner: Owner,
+    sender: &Sender,
     name: &str,
     params: &Params<'_>,
 ) -> Result<(Caller, Option<Result<Target, RpcError>>), RpcError> {
@@ -65,13 +66,13 @@ async fn check(
     if let Some(Ok(version)) = &said {
         headers::check(headers, name, params, version)?;
     }
-    let caller = stateless_caller(params, owner)?;
+    let caller = stateless_caller(params, sender.owner.clone())?;
     let mut tool = None;
     if name == method::TOOLS_CALL
         && let Ok(called) = params.name()
         && gateway.companion(&caller, &params.meta(), &called).await.is_none()
     {
-        let found = gateway.find_tool(caller.owner(), &called).await;
+        let found = gateway.find_tool(caller.owner(), sender.arrival.identity(), &called).await;
         if let Ok(target) = &found {
             headers::check_arguments(headers, target.headers(), params)?;
         }
