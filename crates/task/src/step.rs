@@ -195,7 +195,7 @@ impl Task {
             }
             Step::Checkpoint { fence, state } => {
                 self.check(fence)?;
-                fits(state.as_str().len())?;
+                fits(state.weight())?;
                 let task = &mut change.task;
                 task.checkpoint = Some(state);
                 // It has come further than any attempt before, so it is not the one that may be the last.
@@ -366,6 +366,11 @@ impl Task {
 
     fn lose(&self, change: &mut Change, message: String, loss: Loss, now: Timestamp) {
         let mut pause = Duration::ZERO;
+        // The message may be in a server's words, which are not for the events.
+        let why = match loss {
+            Loss::Died { .. } => "interrupted",
+            Loss::ShutDown => "interrupted by a shutdown",
+        };
         match (self.class, loss) {
             (WorkClass::Live, _) => return change.fail(self, Failure::Interrupted, message, now),
             (WorkClass::External, _) => {}
@@ -385,8 +390,8 @@ impl Task {
         task.fence += 1;
         // The questions of a dead attempt have nobody left to answer to.
         task.inputs.close(|_| true);
-        task.status_message = Some(message.clone());
-        change.moved(self, Status::Working, Who::Receiver, now, message);
+        task.status_message = Some(message);
+        change.moved(self, Status::Working, Who::Receiver, now, why.to_owned());
     }
 
     fn tick(&self, change: &mut Change, now: Timestamp) -> Result<(), Refusal> {
