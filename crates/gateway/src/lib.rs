@@ -20,6 +20,7 @@ mod bounds;
 mod builder;
 mod client_task;
 mod config;
+mod encryption;
 mod gateway;
 mod hosts;
 mod immediate;
@@ -53,10 +54,14 @@ pub use server::http::TlsError;
 pub use taskgate_access as access;
 pub use taskgate_client::transport::http::{Auth, HttpServer, ServerUrl, TokenServer};
 pub use taskgate_client::transport::stdio::StdioCommand;
-pub use taskgate_credentials::{OAuth, Secret};
+pub use encryption::read_keys;
+pub use taskgate_credentials::{OAuth, Secret, Source};
 pub use taskgate_detached::Launcher;
-pub use taskgate_engine::store::{Findings, Kept, Vacuumed, transfer};
-pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, SqliteStore, Store, StoreError};
+pub use taskgate_engine::store::{Findings, Kept, Vacuumed, is_encrypted, transfer};
+pub use taskgate_engine::{
+    Engine, Key, KeyId, MemoryStore, NodeSettings, Resealed, SealedStore, SqliteOptions, SqliteStore, Store,
+    StoreError, unlock,
+};
 #[cfg(feature = "postgres")]
 pub use taskgate_engine::{PostgresOptions, PostgresStore};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};

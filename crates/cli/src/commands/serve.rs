@@ -36,7 +36,7 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
         None => None,
     };
     let mut builder =
-        Gateway::builder().shared_store(store::open(&place).await?).settings(config.settings.clone());
+        Gateway::builder().shared_store(store::open(&place, &config.encryption).await?).settings(config.settings.clone());
     if let Some(commands) = store::commands(&place) {
         builder = builder.commands(commands);
     }

@@ -27,7 +27,7 @@ pub use kept::{DUMP_SIZE, Kept, KeptSecret, KeptTask};
 pub use memory::MemoryStore;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresStore};
-pub use sealed::{Key, KeyId, Resealed, SealedStore, unlock};
+pub use sealed::{Key, KeyId, Resealed, SealedStore, is_encrypted, unlock};
 pub use sqlite::{Findings, SqliteOptions, SqliteStore, Vacuumed};
 pub use tally::Tally;
 

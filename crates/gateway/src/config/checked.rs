@@ -2,6 +2,7 @@
 
 mod auth;
 mod connections;
+mod encryption;
 mod hosts;
 mod http;
 mod job;
@@ -16,6 +17,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::Range;
 use std::path::Path;
 
+use taskgate_credentials::Source;
 use toml::Spanned;
 
 use super::error::Problems;
@@ -40,6 +42,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where tasks are kept; `None` leaves it to the program.
     pub store: Option<StorePlace>,
+    /// Where the keys are that the store is encrypted with: the first one encrypts. Empty if it is not.
+    pub encryption: Vec<Source>,
     /// Where numbers for whoever watches are served, if they are.
     pub metrics: Option<SocketAddr>,
     /// How the server behaves.
@@ -81,7 +85,8 @@ pub(super) fn check(raw: RawConfig, around: &Surroundings<'_>) -> Config {
     let max_result = settings.node.max_result;
     let upstreams = upstream::check_all(raw.upstreams.as_deref(), &defaults, max_result, around);
     let metrics = limits::check_metrics(&raw.metrics, around);
-    Config { listen, store, metrics, settings, upstreams, defaults }
+    let encryption = encryption::check(raw.encryption.as_ref(), around);
+    Config { listen, store, encryption, metrics, settings, upstreams, defaults }
 }
 
 impl Surroundings<'_> {

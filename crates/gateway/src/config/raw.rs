@@ -2,6 +2,7 @@
 
 pub(super) mod auth;
 pub(super) mod connections;
+pub(super) mod encryption;
 pub(super) mod hosts;
 pub(super) mod http;
 pub(super) mod limits;
@@ -15,6 +16,7 @@ use super::fields::{Entry, Fields, FromValue, Section, with_article};
 use super::raw_job::{JOB, RawJob};
 use auth::RawAuth;
 use connections::{CONNECTIONS, TLS};
+use encryption::{ENCRYPTION, RawEncryption};
 use hosts::HOSTS;
 use http::{OAUTH, RawHeader, RawOAuth, RawSecret};
 use limits::{LIMITS, METRICS};
@@ -63,6 +65,7 @@ pub(super) const TOP: Section = Section {
         "hosts",
         "limits",
         "metrics",
+        "encryption",
         "defaults",
         "upstream",
     ],
@@ -156,6 +159,7 @@ pub(super) struct RawConfig {
     pub(super) tls: Entry<RawTls>,
     pub(super) hosts: RawHosts,
     pub(super) limits: RawLimits,
+    pub(super) encryption: Entry<RawEncryption>,
     /// Where the numbers are served.
     pub(super) metrics: Entry<String>,
     pub(super) defaults: RawPolicy,
@@ -228,7 +232,7 @@ impl RawConfig {
         let fields = Fields::new(
             table,
             &TOP,
-            &[&CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &DEFAULTS, &UPSTREAM],
+            &[&CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &ENCRYPTION, &DEFAULTS, &UPSTREAM],
             problems,
         );
         let array = fields.get::<&DeArray<'_>>("upstream").filter(|array| !array.get_ref().is_empty());
@@ -282,6 +286,9 @@ impl RawConfig {
                 .map(|table| Spanned::new(table.span(), RawTls::read(table.get_ref(), problems))),
             hosts: RawHosts::read(fields.get("hosts"), problems),
             limits: RawLimits::read(fields.get("limits"), problems),
+            encryption: fields
+                .get::<&DeTable<'_>>("encryption")
+                .map(|table| Spanned::new(table.span(), RawEncryption::read(table.get_ref(), problems))),
             metrics: limits::metrics(fields.get("metrics"), problems),
             defaults: RawPolicy::read(fields.get("defaults"), &DEFAULTS, problems),
             upstreams: upstreams.or_else(|| is_misread.then(Vec::new)),

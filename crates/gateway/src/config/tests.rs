@@ -9,6 +9,7 @@ use std::time::Duration;
 use taskgate_task::WorkClass;
 
 use super::raw::connections::{CONNECTIONS, TLS};
+use super::raw::encryption::{ENCRYPTION, KEY};
 use super::raw::hosts::HOSTS;
 use super::raw::http::{OAUTH, SECRET};
 use super::raw::limits::{LIMITS, METRICS};
@@ -19,6 +20,7 @@ use crate::policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamT
 use crate::upstream::CommandTool;
 
 mod edges;
+mod encryption;
 mod manual;
 mod presets;
 

@@ -31,7 +31,8 @@ use crate::{Clock, Feed, News};
 
 pub use keys::{Key, KeyId};
 pub use reseal::Resealed;
-pub use unlock::unlock;
+pub use unlock::{is_encrypted, unlock};
+pub(super) use unlock::{check_given, is_of_a_key};
 
 /// A store whose values are encrypted (XChaCha20-Poly1305) in the store beneath it. Clones share both.
 ///

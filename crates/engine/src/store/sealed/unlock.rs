@@ -60,6 +60,15 @@ impl SealedStore {
     }
 }
 
+/// Whether values of the store are encrypted with a key that it needs.
+///
+/// # Errors
+///
+/// If the store cannot be read.
+pub async fn is_encrypted(store: &dyn Store) -> Result<bool, StoreError> {
+    Ok(!of_keys(store).await?.is_empty())
+}
+
 /// What the store keeps of the keys that it needs.
 pub(super) async fn of_keys(store: &dyn Store) -> Result<Vec<KeptSecret>, StoreError> {
     let all = store.dump(None, 0).await?.into_iter();
@@ -70,13 +79,17 @@ pub(super) async fn of_keys(store: &dyn Store) -> Result<Vec<KeptSecret>, StoreE
 /// The same, if all of these keys are given.
 async fn wanted(store: &dyn Store, given: &[KeyId]) -> Result<Vec<KeptSecret>, StoreError> {
     let of_keys = of_keys(store).await?;
-    check_given(&of_keys, given)?;
+    check_given(of_keys.iter(), given)?;
     Ok(of_keys)
 }
 
 /// Whether every key that is needed is given.
-fn check_given(of_keys: &[KeptSecret], given: &[KeyId]) -> Result<(), StoreError> {
-    let ids = of_keys.iter().filter_map(|secret| secret.name.strip_prefix(OF_A_KEY));
+pub(in crate::store) fn check_given<'a>(
+    secrets: impl Iterator<Item = &'a KeptSecret>,
+    given: &[KeyId],
+) -> Result<(), StoreError> {
+    let needed: Vec<&KeptSecret> = secrets.filter(|secret| !secret.value.is_empty()).collect();
+    let ids = needed.iter().filter_map(|secret| secret.name.strip_prefix(OF_A_KEY));
     let missing: Vec<&str> = ids.filter(|id| !given.iter().any(|given| given.to_string() == **id)).collect();
     if missing.is_empty() {
         return Ok(());
@@ -91,7 +104,7 @@ fn check_given(of_keys: &[KeptSecret], given: &[KeyId]) -> Result<(), StoreError
 }
 
 /// Whether what is kept under this name is about a key.
-pub(super) fn is_of_a_key(name: &str) -> bool {
+pub(in crate::store) fn is_of_a_key(name: &str) -> bool {
     name.starts_with(OF_A_KEY)
 }
 

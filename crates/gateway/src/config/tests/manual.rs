@@ -12,6 +12,8 @@ fn the_manual_names_every_key_of_every_section() {
         &HOSTS,
         &LIMITS,
         &METRICS,
+        &ENCRYPTION,
+        &KEY,
         &UPSTREAM,
         &OAUTH,
         &SECRET,
