@@ -1,5 +1,6 @@
 //! `taskgate store reseal`: encrypt anew what another key has encrypted, or none.
 
+use taskgate_gateway::transfer::Carried;
 use taskgate_gateway::{Resealed, SealedStore, SqliteStore};
 
 use super::Found;
@@ -20,7 +21,8 @@ pub async fn run(found: &Found) -> Result<(), Failure> {
     // The file is needed alone.
     drop(sealed);
     let Resealed { tasks, secrets, had_plain, left, dropped } = done;
-    let mut text = format!("{}: encrypted {tasks} tasks and {secrets} secrets anew\n", shown(&found.place));
+    let told = super::told(Carried { tasks, secrets });
+    let mut text = format!("{}: encrypted {told} anew\n", shown(&found.place));
     for key in dropped {
         text += &format!("the key {key} is not needed any more\n");
     }

@@ -56,8 +56,8 @@ fn what_is_no_key_is_told_without_a_word_of_it() {
         ("[{ from_command = [] }]", "`from_command` names no program"),
         ("[{ from_command = \"kms\" }]", "`from_command` must be an array of strings"),
         ("[{ file = \"key\" }]", "unknown key `file`"),
-        ("[\"sesame\"]", "`keys` has a string among its tables"),
-        ("\"sesame\"", "`keys` must be an array of tables"),
+        ("[\"word\"]", "`keys` has a string among its tables"),
+        ("\"word\"", "`keys` must be an array of tables"),
     ] {
         let shown = refused(keys);
         assert!(shown.contains(why), "{keys}: {shown}");
