@@ -19,7 +19,8 @@ const ROUNDS: usize = 41;
 fn main() {
     let runtime = Runtime::new().expect("a runtime");
     for kind in ["memory", "sqlite", "postgres"] {
-        let (dir, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let (dir, other) =
+            (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let (Some(plain), Some(beneath)) = (open(&runtime, kind, &dir), open(&runtime, kind, &other)) else {
             continue;
         };
@@ -44,7 +45,8 @@ fn open(runtime: &Runtime, kind: &str, dir: &TempDir) -> Option<Arc<dyn Store>> 
             let mut options =
                 taskgate_engine::PostgresOptions::new(std::env::var("TASKGATE_BENCH_POSTGRES").ok()?);
             let name = dir.path().file_name().expect("a name").to_string_lossy().to_lowercase();
-            options.schema = format!("taskgate_bench_{}", name.replace(|c: char| !c.is_ascii_alphanumeric(), ""));
+            options.schema =
+                format!("taskgate_bench_{}", name.replace(|c: char| !c.is_ascii_alphanumeric(), ""));
             let connecting = taskgate_engine::PostgresStore::connect(options);
             Some(Arc::new(runtime.block_on(connecting).expect("the store opens")))
         }
@@ -81,7 +83,9 @@ fn compare(runtime: &Runtime, kind: &str, stores: &[Arc<dyn Store>; 2], length: 
             times[times.len() / 2]
         });
         let ratio = sealed.as_secs_f64() / plain.as_secs_f64();
-        println!("{kind}, {length} bytes, {what}: {plain:.1?} plain, {sealed:.1?} encrypted, ratio {ratio:.2}");
+        println!(
+            "{kind}, {length} bytes, {what}: {plain:.1?} plain, {sealed:.1?} encrypted, ratio {ratio:.2}"
+        );
     }
 }
 

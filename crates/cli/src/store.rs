@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use etcetera::BaseStrategy;
 use taskgate_gateway::{
-    Commands, DatabaseUrl, Launcher, MemoryStore, SqliteOptions, Source, SqliteStore, Store, StoreError,
+    Commands, DatabaseUrl, Launcher, MemoryStore, Source, SqliteOptions, SqliteStore, Store, StoreError,
     StorePlace,
 };
 

@@ -194,9 +194,11 @@ fn no_hostile_import_leaves_a_store() {
 fn an_encrypted_store_is_exported_as_it_is_or_decrypted() {
     let place = Place::new();
     let export = place.file("from.jsonl", EXPORT.as_bytes());
-    let (key, wrong) = (place.file("key", "01".repeat(32).as_bytes()), place.file("wrong", "02".repeat(32).as_bytes()));
+    let (key, wrong) =
+        (place.file("key", "01".repeat(32).as_bytes()), place.file("wrong", "02".repeat(32).as_bytes()));
     let (store, other) = (place.path("tasks.db"), place.path("other.db"));
-    let with = |verb: &str, store: &Path, more: &[&str]| taskgate(&[&[verb, "--store", text(store)], more].concat());
+    let with =
+        |verb: &str, store: &Path, more: &[&str]| taskgate(&[&[verb, "--store", text(store)], more].concat());
     said(&with("import", &store, &["--key-file", text(&key), text(&export)]), 0);
     let decrypted = with("export", &store, &["--decrypt", "--key-file", text(&key)]);
     said(&decrypted, 0);
@@ -212,7 +214,8 @@ fn an_encrypted_store_is_exported_as_it_is_or_decrypted() {
     assert!(refused.contains("is encrypted with the key"), "{refused}");
     assert!(!other.exists());
     said(&with("import", &other, &[text(&sealed)]), 0);
-    let decrypted = with("export", &other, &["--decrypt", "--key-file", text(&wrong), "--key-file", text(&key)]);
+    let decrypted =
+        with("export", &other, &["--decrypt", "--key-file", text(&wrong), "--key-file", text(&key)]);
     assert_eq!(String::from_utf8_lossy(&decrypted.stdout), EXPORT);
 
     for (verb, more) in [("export", &["--decrypt"][..]), ("check", &["--key-file", text(&wrong)])] {
@@ -227,7 +230,10 @@ fn an_encrypted_store_is_exported_as_it_is_or_decrypted() {
     let resealed = with("reseal", &other, &["--key-file", text(&wrong), "--key-file", text(&key)]);
     said(&resealed, 0);
     let stdout = String::from_utf8_lossy(&resealed.stdout).into_owned();
-    assert!(stdout.contains("encrypted 9 tasks and 1 secret anew") && stdout.contains("not needed any more"), "{stdout}");
+    assert!(
+        stdout.contains("encrypted 9 tasks and 1 secret anew") && stdout.contains("not needed any more"),
+        "{stdout}"
+    );
     said(&with("check", &other, &["--key-file", text(&wrong)]), 0);
     let unusable = place.file("unusable", b"sesame");
     let refused = said(&with("check", &other, &["--key-file", text(&unusable)]), 2);

@@ -67,9 +67,11 @@ mod tests {
     async fn a_command_says_a_secret() {
         let say = |script: &str| Source::Command(["sh", "-c", script].map(str::to_owned).to_vec());
         assert_eq!(say("echo; echo ' value '").read().await.as_deref(), Ok("value"));
-        for (script, why) in
-            [("echo hidden; exit 3", "exit status: 3"), ("true", "printed nothing"), ("printf '\\377'", "no text")]
-        {
+        for (script, why) in [
+            ("echo hidden; exit 3", "exit status: 3"),
+            ("true", "printed nothing"),
+            ("printf '\\377'", "no text"),
+        ] {
             let said = say(script).read().await.expect_err("it fails");
             assert!(said.starts_with("the command sh ") && said.contains(why), "{said}");
             assert!(!said.contains("hidden"), "{said}");

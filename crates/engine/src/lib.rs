@@ -20,7 +20,10 @@ pub use error::EngineError;
 pub use feed::{Feed, Following, News};
 pub use ops::{Submitted, Watch};
 pub use seal::{Nonce, Seal, Unsealable};
-pub use store::{Key, KeyId, MemoryStore, Resealed, SealedStore, SqliteOptions, SqliteStore, Store, StoreError, Stored, Tally, unlock};
+pub use store::{
+    Key, KeyId, MemoryStore, Resealed, SealedStore, SqliteOptions, SqliteStore, Store, StoreError, Stored,
+    Tally, unlock,
+};
 #[cfg(feature = "postgres")]
 pub use store::{PostgresOptions, PostgresStore};
 pub use work::{

@@ -42,6 +42,7 @@ mod upstreams;
 pub use bounds::LimitSettings;
 pub use builder::{BuildError, GatewayBuilder};
 pub use config::*;
+pub use encryption::read_keys;
 pub use gateway::Gateway;
 pub use hosts::HostSettings;
 pub use policy::{
@@ -54,7 +55,6 @@ pub use server::http::TlsError;
 pub use taskgate_access as access;
 pub use taskgate_client::transport::http::{Auth, HttpServer, ServerUrl, TokenServer};
 pub use taskgate_client::transport::stdio::StdioCommand;
-pub use encryption::read_keys;
 pub use taskgate_credentials::{OAuth, Secret, Source};
 pub use taskgate_detached::Launcher;
 pub use taskgate_engine::store::{Findings, Kept, Vacuumed, is_encrypted, transfer};

@@ -139,7 +139,9 @@ mod tests {
             let payload = Payload::from_value(&text).expect("a text");
             assert_eq!(payload.weight(), length);
         }
-        for plain in ["", "tgs1:", "tgs1:0123456789abcdeg:", "tgs1:0123456789abcdef", "tgs1:0123456789abcdef:AAAA"] {
+        for plain in
+            ["", "tgs1:", "tgs1:0123456789abcdeg:", "tgs1:0123456789abcdef", "tgs1:0123456789abcdef:AAAA"]
+        {
             assert_eq!(sealed_weight(plain), None, "{plain}");
             let payload = Payload::from_value(plain).expect("a text");
             assert_eq!(payload.weight(), plain.len() + 2);

@@ -104,7 +104,8 @@ fn call(folder: &Path, waiting: &Waiting, id: &Value, params: &Value) {
             if name == "tell" {
                 let token = &params["_meta"]["progressToken"];
                 let params = json!({ "progressToken": token, "progress": 1, "message": label });
-                say(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }).to_string());
+                say(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params })
+                    .to_string());
             }
             while !folder.join("open").exists() {
                 std::thread::sleep(Duration::from_millis(20));

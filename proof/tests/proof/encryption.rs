@@ -103,7 +103,8 @@ impl Site {
                  WHERE schemaname NOT IN ('pg_catalog', 'information_schema')",
             );
             assert!(tables.contains("taskgate.task"), "{tables}");
-            let rows = tables.lines().map(|table| psql(&self.place, &format!("SELECT t::text FROM {table} t")));
+            let rows =
+                tables.lines().map(|table| psql(&self.place, &format!("SELECT t::text FROM {table} t")));
             return rows.map(|rows| rows.matches(SENTINEL).count()).sum();
         }
         let files = fs::read_dir(self.path("store")).expect("the store's folder");
@@ -138,7 +139,10 @@ fn fill(site: &Site, address: SocketAddr) -> [String; 3] {
     assert!(said["error"].to_string().contains(SENTINEL), "{said}");
     let told = client.create("tell", label("status message")).expect("a handle");
     wait::until("a status message", || {
-        client.get(&told)["statusMessage"].to_string().contains(&format!("{SENTINEL} status message")).then_some(())
+        client.get(&told)["statusMessage"]
+            .to_string()
+            .contains(&format!("{SENTINEL} status message"))
+            .then_some(())
     });
     // The sentinel is also in the arguments of what never ends by itself.
     assert!(site.path("begun").exists());

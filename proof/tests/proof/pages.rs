@@ -233,7 +233,8 @@ fn a_store_is_encrypted_as_the_page_says() {
     let ended = start.args(["serve", "--config"]).arg(&file).output().expect("taskgate runs");
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     let (shown, _) = blocks(&page, "text", "")[0];
-    let id = |text: &str| text.split_once("with the key ").map(|(_, rest)| rest[..16].to_owned()).expect("an id");
+    let id =
+        |text: &str| text.split_once("with the key ").map(|(_, rest)| rest[..16].to_owned()).expect("an id");
     assert_eq!((ended.status.code(), said.replace(&id(&said), &id(shown)).trim()), (Some(3), shown.trim()));
 }
 

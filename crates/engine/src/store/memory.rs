@@ -291,7 +291,8 @@ impl Store for MemoryStore {
     fn dump(&self, after: Option<i64>, limit: usize) -> Stored<Vec<Kept>> {
         let tables = self.tables.lock();
         let secrets = tables.secrets.iter().filter(|_| after.is_none());
-        let secret = |(name, value): (&String, &Vec<u8>)| KeptSecret { name: name.clone(), value: value.clone() };
+        let secret =
+            |(name, value): (&String, &Vec<u8>)| KeptSecret { name: name.clone(), value: value.clone() };
         let mut all: Vec<Kept> = secrets.map(secret).map(Kept::Secret).collect();
         let mut weight = 0;
         for (_, kept) in tables.tasks.range((Excluded(after.unwrap_or(0)), Unbounded)).take(limit) {

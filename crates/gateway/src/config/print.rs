@@ -90,7 +90,11 @@ impl Config {
         write_limits(out, &self.settings.limits)?;
         if !self.encryption.is_empty() {
             writeln!(out, "\n[encryption]")?;
-            set(out, "keys", format!("[{}]", self.encryption.iter().map(key).collect::<Vec<_>>().join(", ")))?;
+            set(
+                out,
+                "keys",
+                format!("[{}]", self.encryption.iter().map(key).collect::<Vec<_>>().join(", ")),
+            )?;
         }
         if let Some(listen) = self.metrics {
             writeln!(out, "\n[metrics]")?;

@@ -41,6 +41,7 @@ pub async fn run(found: &Found) -> Result<(), Failure> {
         return Ok(());
     }
     say(left.iter().map(|line| format!("{line}\n")).collect::<String>())?;
-    let why = format!("{} tasks cannot be decrypted and were left as they are; the keys stay needed", left.len());
+    let why =
+        format!("{} tasks cannot be decrypted and were left as they are; the keys stay needed", left.len());
     Err(Failure::new(ExitCode::Unsound, why))
 }

@@ -170,9 +170,7 @@ impl Store for PostgresStore {
 
     fn rewrite(&self, kept: Vec<KeptTask>) -> Stored<usize> {
         match write::rewritten(&kept) {
-            Ok(params) => {
-                self.run(include_str!("queries/task_rewrite.sql"), params, |rows| Ok(rows.len()))
-            }
+            Ok(params) => self.run(include_str!("queries/task_rewrite.sql"), params, |rows| Ok(rows.len())),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }

@@ -31,8 +31,8 @@ use crate::{Clock, Feed, News};
 
 pub use keys::{Key, KeyId};
 pub use reseal::Resealed;
-pub use unlock::{is_encrypted, unlock};
 pub(super) use unlock::{check_given, is_of_a_key};
+pub use unlock::{is_encrypted, unlock};
 
 /// A store whose values are encrypted (XChaCha20-Poly1305) in the store beneath it. Clones share both.
 ///
@@ -83,9 +83,7 @@ impl SealedStore {
             match Handle::try_current() {
                 Ok(runtime) if weight(&read) > LONG => {
                     let opening = runtime.spawn_blocking(move || open(&keys, &mut read).map(|()| read));
-                    opening
-                        .await
-                        .map_err(|error| StoreError::Failed(format!("decrypting ended: {error}")))?
+                    opening.await.map_err(|error| StoreError::Failed(format!("decrypting ended: {error}")))?
                 }
                 _ => open(&keys, &mut read).map(|()| read),
             }
@@ -98,7 +96,9 @@ impl SealedStore {
             read,
             |_| 0,
             |keys, tasks| {
-                tasks.iter_mut().try_for_each(|task| keys.open_task(task, &Known::default(), Doubt::LeavesOut))
+                tasks
+                    .iter_mut()
+                    .try_for_each(|task| keys.open_task(task, &Known::default(), Doubt::LeavesOut))
             },
         )
     }

@@ -39,7 +39,8 @@ impl SealedStore {
             passes += 1;
             if passes == MOST_PASSES {
                 return Err(StoreError::Failed(
-                    "tasks change faster than they can be encrypted anew; do it again when less goes on".to_owned(),
+                    "tasks change faster than they can be encrypted anew; do it again when less goes on"
+                        .to_owned(),
                 ));
             }
         }
@@ -60,7 +61,9 @@ impl SealedStore {
             let (mut last, mut page) = (None, self.beneath.dump(after, BATCH).await?);
             for kept in &mut page {
                 let opened = match kept {
-                    Kept::Secret(KeptSecret { name, value }) => open_secret(&self.keys, name, value).map(drop),
+                    Kept::Secret(KeptSecret { name, value }) => {
+                        open_secret(&self.keys, name, value).map(drop)
+                    }
                     Kept::Task(kept) => {
                         last = Some(kept.task.id.locator());
                         self.keys.open_kept(kept)

@@ -99,7 +99,8 @@ fn finish() -> Step {
 /// A task for each of these ways through its life.
 async fn fill(store: &dyn Store) -> Vec<TaskId> {
     let error = Outcome::Error { body: said("error"), summary: format!("{SENTINEL} error text") };
-    let lost = Step::Lose { fence: 1, message: format!("{SENTINEL} lost"), loss: taskgate_task::Loss::ShutDown };
+    let lost =
+        Step::Lose { fence: 1, message: format!("{SENTINEL} lost"), loss: taskgate_task::Loss::ShutDown };
     let ways = [
         vec![],
         vec![Step::Report { fence: 1, message: format!("{SENTINEL} progress") }],

@@ -126,9 +126,9 @@ pub(super) fn seal_secret(keys: &KeyRing, name: &str, value: &[u8]) -> Result<Ve
 /// Decrypts a secret of the store, or gives it back as it is.
 pub(super) fn open_secret(keys: &KeyRing, name: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
     match sealed_text(value) {
-        Some(text) => keys.open(text, &bound_to(name)).map_err(|why| {
-            StoreError::Keys(format!("the store's secret {name} cannot be decrypted: {why}"))
-        }),
+        Some(text) => keys
+            .open(text, &bound_to(name))
+            .map_err(|why| StoreError::Keys(format!("the store's secret {name} cannot be decrypted: {why}"))),
         None => Ok(value.to_vec()),
     }
 }

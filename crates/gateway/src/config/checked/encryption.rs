@@ -41,7 +41,10 @@ fn check_key(key: &Spanned<RawKey>, around: &Surroundings<'_>) -> Option<Source>
     } else if let Some(name) = &raw.from_env {
         let value = (around.env)(name.get_ref()).map(|value| value.trim().to_owned());
         let missing = || format!("the environment variable {} is not set", name.get_ref().escape_debug());
-        (Source::Kept(Secret::Env(name.get_ref().clone())), value.filter(|value| !value.is_empty()).ok_or_else(missing))
+        (
+            Source::Kept(Secret::Env(name.get_ref().clone())),
+            value.filter(|value| !value.is_empty()).ok_or_else(missing),
+        )
     } else {
         let words: Vec<String> =
             raw.from_command.as_ref()?.get_ref().iter().map(|word| word.get_ref().clone()).collect();
@@ -52,7 +55,8 @@ fn check_key(key: &Spanned<RawKey>, around: &Surroundings<'_>) -> Option<Source>
         // It is asked when the store is opened: who only checks a file has no use for the key.
         return Some(Source::Command(words));
     };
-    let parsed = value.and_then(|text| Key::parse(&text).map_err(|wrong| format!("what is in {source} {wrong}")));
+    let parsed =
+        value.and_then(|text| Key::parse(&text).map_err(|wrong| format!("what is in {source} {wrong}")));
     match parsed {
         Ok(_) => Some(source),
         Err(why) => {

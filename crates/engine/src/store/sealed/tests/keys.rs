@@ -24,7 +24,10 @@ fn a_key_is_read_as_people_keep_it() {
     }
     for wrong in ["", "short", &"0".repeat(63), &"g".repeat(64), &base64[4..], &format!("{base64}AAAA")] {
         let why = Key::parse(wrong).unwrap_err();
-        assert!(why.contains("openssl rand -base64 32") && (wrong.is_empty() || !why.contains(wrong)), "{why}");
+        assert!(
+            why.contains("openssl rand -base64 32") && (wrong.is_empty() || !why.contains(wrong)),
+            "{why}"
+        );
     }
     assert_ne!(key(1).id(), key(2).id());
     let id = key(1).id().to_string();
@@ -46,7 +49,10 @@ async fn a_missing_key_is_named() {
     assert!(wrong.contains(&one) && wrong.contains(&two), "{wrong}");
     // Nothing of this has left a trace.
     let again = open(Arc::new(beneath.clone()), &[1]).await.unwrap();
-    assert_eq!(again.get(id).await.unwrap().unwrap().status_message.unwrap(), format!("{SENTINEL} first message"));
+    assert_eq!(
+        again.get(id).await.unwrap().unwrap().status_message.unwrap(),
+        format!("{SENTINEL} first message")
+    );
 }
 
 /// A store without a key needs none, and one that only looks leaves nothing.

@@ -50,8 +50,10 @@ async fn a_value_that_was_changed_does_not_open() {
     let found = store.check().await.unwrap();
     assert!(matches!(&found[..], [line] if line.contains("the work of TaskId(")), "{found:?}");
 
-    change(&beneath, id, |kept| kept.task.status_message = Some("tgs1:0123456789abcdef:".to_owned() + &"A".repeat(80)))
-        .await;
+    change(&beneath, id, |kept| {
+        kept.task.status_message = Some("tgs1:0123456789abcdef:".to_owned() + &"A".repeat(80))
+    })
+    .await;
     let listed = store.list(&Owner::local(), None, 10).await.unwrap().tasks;
     let messages: Vec<_> = listed.iter().map(|task| task.status_message.clone().unwrap()).collect();
     assert_eq!(messages, ["(cannot be decrypted)".to_owned(), format!("{SENTINEL} first message")]);
@@ -64,7 +66,8 @@ async fn a_task_with_a_changed_value_can_be_ended() {
     let (beneath, store, id, _) = two().await;
     change(&beneath, id, |kept| kept.task.checkpoint = kept.task.checkpoint.as_ref().map(tampered)).await;
     let message = "The store was damaged.".to_owned();
-    let ended = store.apply(id, Step::Order(Order::Fail { message: message.clone() }), NOW).await.unwrap().task;
+    let ended =
+        store.apply(id, Step::Order(Order::Fail { message: message.clone() }), NOW).await.unwrap().task;
     assert_eq!((ended.status, ended.status_message), (Status::Failed, Some(message)));
     // It is to be stopped where it goes on, which nobody knows any more.
     undecipherable(store.get(id).await, id, "checkpoint");
@@ -116,7 +119,9 @@ async fn values_cannot_change_places() {
     let of_q = answered.task.inputs.all()[0].answer.clone();
     change(&beneath, other, |kept| {
         let _ = kept.task.inputs.visit_values(|place, value| {
-            if let (taskgate_task::Place::Answer("r"), taskgate_task::Value::Payload(payload)) = (place, value) {
+            if let (taskgate_task::Place::Answer("r"), taskgate_task::Value::Payload(payload)) =
+                (place, value)
+            {
                 *payload = of_q.clone().unwrap();
             }
             Ok::<(), ()>(())
@@ -146,7 +151,8 @@ async fn a_parked_call_gets_its_state_and_its_answers() {
         let answered = store.apply(id, step, NOW).await.unwrap().answered;
         assert_eq!(answered, [(key.to_owned(), said(text))]);
     }
-    let round = store.apply(id, Step::Begin { node: NodeId::from_number(7) }, NOW).await.unwrap().round.unwrap();
+    let round =
+        store.apply(id, Step::Begin { node: NodeId::from_number(7) }, NOW).await.unwrap().round.unwrap();
     assert_eq!(round.state, said("resume"));
     assert_eq!(round.answers, [("q".to_owned(), said("one")), ("r".to_owned(), said("two"))]);
 }

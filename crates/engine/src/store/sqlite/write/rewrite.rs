@@ -27,9 +27,7 @@ impl Write for Rewrite {
 
 fn rewrite(db: &Connection, fresh: &KeptTask) -> Result<bool, StoreError> {
     let KeptTask { task, work, .. } = fresh;
-    let Some((_, blobs)) =
-        read::record(db, task.id)?.filter(|(kept, _)| kept.version == task.version)
-    else {
+    let Some((_, blobs)) = read::record(db, task.id)?.filter(|(kept, _)| kept.version == task.version) else {
         return Ok(false);
     };
     blobs.delete(db)?;
