@@ -102,6 +102,10 @@ pub struct Wrap {
     /// state directory. If another wrap keeps the file for longer than two seconds, one with a number in its name is used.
     #[arg(long, value_name = "PLACE", value_parser = store_place)]
     pub store: Option<StorePlace>,
+    /// A file with a key to encrypt the store with. Can be given several times: the first one encrypts, the others decrypt what
+    /// they have encrypted.
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Vec<PathBuf>,
     /// When a call becomes a task: auto (when it takes long), always or never.
     #[arg(long, value_name = "MODE", default_value = "auto", value_parser = task_mode)]
     pub tasks: TaskMode,
@@ -186,10 +190,12 @@ pub enum Store {
     Check(Place),
     /// Give the room of deleted tasks back to the file system (SQLite). Needs room for a second file meanwhile.
     Vacuum(Place),
-    /// Write everything in the store as lines of JSON: payloads and secrets too.
+    /// Write everything in the store as lines of JSON: payloads and secrets too. What is encrypted stays so.
     Export(Export),
     /// Keep everything of an export in a store without tasks.
     Import(Import),
+    /// Encrypt with the first key what another key has encrypted, or none, so that old keys can go.
+    Reseal(Place),
 }
 
 /// Which store.
@@ -199,9 +205,12 @@ pub struct Place {
     // A URL may hold a password, which others on the machine could read off the command line.
     #[arg(long, value_name = "PLACE", value_parser = store_place, env = "TASKGATE_STORE", hide_env_values = true)]
     pub store: Option<StorePlace>,
-    /// The configuration that names the store.
+    /// The configuration that names the store, and the keys that it is encrypted with.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// A file with a key of the store, instead of those of the configuration. Can be given several times: the first one encrypts.
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Vec<PathBuf>,
 }
 
 /// `taskgate store export`.
@@ -213,6 +222,9 @@ pub struct Export {
     /// The file to write, which must not be there yet; "-" is stdout. It is readable by its owner alone.
     #[arg(default_value = "-")]
     pub file: PathBuf,
+    /// Decrypt what is encrypted: whoever reads the export needs no key.
+    #[arg(long)]
+    pub decrypt: bool,
 }
 
 /// `taskgate store import`.
@@ -367,6 +379,7 @@ mod tests {
             store("vacuum"),
             store("export"),
             store("import"),
+            store("reseal"),
             tasks("list"),
             tasks("show"),
             tasks("cancel"),

@@ -16,6 +16,7 @@ mod reload;
 mod say;
 mod shutdown;
 mod store;
+mod unlock;
 
 use std::time::Duration;
 

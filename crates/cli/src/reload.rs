@@ -89,8 +89,8 @@ impl Reload {
                 return;
             }
         }
-        if (config.listen, &config.store, &config.settings)
-            != (self.meant.listen, &self.meant.store, &self.meant.settings)
+        if (config.listen, &config.store, &config.encryption, &config.settings)
+            != (self.meant.listen, &self.meant.store, &self.meant.encryption, &self.meant.settings)
         {
             tracing::warn!(%file, "what has changed in the top part of the file counts from the next start on");
         }

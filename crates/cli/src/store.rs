@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use etcetera::BaseStrategy;
 use taskgate_gateway::{
-    Commands, DatabaseUrl, Launcher, MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, StorePlace,
+    Commands, DatabaseUrl, Launcher, MemoryStore, Source, SqliteOptions, SqliteStore, Store, StoreError,
+    StorePlace,
 };
 
 use crate::commands::supervise;
 use crate::exit_code::{ExitCode, Failure};
+use crate::unlock::unlocked;
 
 /// How many wraps of one command can run at the same time. Each has a file of its own.
 const MOST_SIBLINGS: usize = 100;
@@ -34,15 +36,23 @@ pub fn wrap_place(name: Option<&str>, command: &[String]) -> Result<StorePlace, 
     Ok(StorePlace::Sqlite(state_dir()?.join(format!("wrap-{:016x}.db", fingerprint(&identity)))))
 }
 
-/// Opens the store.
-pub async fn open(place: &StorePlace) -> Result<Arc<dyn Store>, Failure> {
+/// Opens the store as it is to be used, with these keys.
+pub async fn open(place: &StorePlace, keys: &[Source]) -> Result<Arc<dyn Store>, Failure> {
+    unlocked(open_raw(place).await?, keys).await
+}
+
+/// Opens the store as it is kept, encrypted or not.
+pub async fn open_raw(place: &StorePlace) -> Result<Arc<dyn Store>, Failure> {
     try_open(place).await.map_err(unavailable)
 }
 
 /// Opens the store or, if another process keeps it, the first sibling of its file that is free. Says which it was.
 ///
 /// A desktop host starts its servers without being asked, and often twice: it could do nothing about a refusal.
-pub async fn open_or_sibling(place: StorePlace) -> Result<(Arc<dyn Store>, StorePlace), Failure> {
+pub async fn open_or_sibling(
+    place: StorePlace,
+    keys: &[Source],
+) -> Result<(Arc<dyn Store>, StorePlace), Failure> {
     let until = Instant::now() + HANDOVER;
     let mut opened = try_open(&place).await;
     while opened.as_ref().err().is_some_and(is_locked) && Instant::now() < until {
@@ -53,7 +63,7 @@ pub async fn open_or_sibling(place: StorePlace) -> Result<(Arc<dyn Store>, Store
     let mut number = 2;
     loop {
         match (opened, &place) {
-            (Ok(store), _) => return Ok((store, candidate)),
+            (Ok(store), _) => return Ok((unlocked(store, keys).await?, candidate)),
             (Err(error), StorePlace::Sqlite(path)) if is_locked(&error) && number <= MOST_SIBLINGS => {
                 let next = sibling(path, number);
                 tracing::warn!("{error}; trying {} instead", next.display());
@@ -114,7 +124,11 @@ async fn connect(url: &DatabaseUrl) -> Result<Arc<dyn Store>, StoreError> {
 
 /// What to tell the user of a store that cannot be used.
 pub fn unavailable(error: StoreError) -> Failure {
-    let help = if is_locked(&error) { "; end that process, or choose another file with --store" } else { "" };
+    let help = match &error {
+        error if is_locked(error) => "; end that process, or choose another file with --store",
+        StoreError::Keys(_) => "; the keys are those of [encryption] in the configuration, or of --key-file",
+        _ => "",
+    };
     Failure::new(ExitCode::StoreUnavailable, format!("{error}{help}"))
 }
 
@@ -159,12 +173,12 @@ mod tests {
     async fn a_wrap_waits_for_the_one_before_it() {
         let directory = tempfile::tempdir().expect("directory");
         let place = StorePlace::Sqlite(directory.path().join("wrap.db"));
-        let before = open(&place).await.expect("first");
+        let before = open(&place, &[]).await.expect("first");
         let ending = async {
             tokio::time::sleep(Duration::from_millis(300)).await;
             drop(before);
         };
-        let (opened, ()) = tokio::join!(open_or_sibling(place.clone()), ending);
+        let (opened, ()) = tokio::join!(open_or_sibling(place.clone(), &[]), ending);
         assert_eq!(opened.expect("opened").1, place);
     }
 
@@ -172,14 +186,14 @@ mod tests {
     async fn a_second_wrap_gets_a_sibling_and_the_file_again_once_it_is_free() {
         let directory = tempfile::tempdir().expect("directory");
         let place = StorePlace::Sqlite(directory.path().join("wrap.db"));
-        let (first, at) = open_or_sibling(place.clone()).await.expect("first");
+        let (first, at) = open_or_sibling(place.clone(), &[]).await.expect("first");
         assert_eq!(at, place);
-        let (second, at) = open_or_sibling(place.clone()).await.expect("second");
+        let (second, at) = open_or_sibling(place.clone(), &[]).await.expect("second");
         assert_eq!(at, StorePlace::Sqlite(directory.path().join("wrap-2.db")));
-        let (_third, at) = open_or_sibling(place.clone()).await.expect("third");
+        let (_third, at) = open_or_sibling(place.clone(), &[]).await.expect("third");
         assert_eq!(at, StorePlace::Sqlite(directory.path().join("wrap-3.db")));
         drop((first, second));
-        let (_again, at) = open_or_sibling(place.clone()).await.expect("again");
+        let (_again, at) = open_or_sibling(place.clone(), &[]).await.expect("again");
         assert_eq!(at, place);
     }
 
@@ -187,8 +201,8 @@ mod tests {
     async fn a_server_refuses_a_store_that_another_has() {
         let directory = tempfile::tempdir().expect("directory");
         let place = StorePlace::Sqlite(directory.path().join("taskgate.db"));
-        let _held = open(&place).await.expect("first");
-        let failure = open(&place).await.err().expect("is refused");
+        let _held = open(&place, &[]).await.expect("first");
+        let failure = open(&place, &[]).await.err().expect("is refused");
         assert_eq!(failure.code, ExitCode::StoreUnavailable);
         assert!(failure.message.contains("--store"), "{}", failure.message);
     }
@@ -199,7 +213,7 @@ mod tests {
         let file = directory.path().join("notes.txt");
         std::fs::write(&file, "these are notes, not a database, and long enough to be looked at".repeat(9))
             .expect("write");
-        let failure = open_or_sibling(StorePlace::Sqlite(file)).await.err().expect("is refused");
+        let failure = open_or_sibling(StorePlace::Sqlite(file), &[]).await.err().expect("is refused");
         assert_eq!(failure.code, ExitCode::StoreUnavailable);
         assert!(!directory.path().join("notes-2.txt").exists(), "no sibling was made");
     }

@@ -138,7 +138,7 @@ fn a_store_that_is_not_there_is_not_made() {
         said(&taskgate(&[verb, "--store", text(&place.path("none.db"))]), 3);
     }
     assert_eq!(place.names(), [""; 0]);
-    for verb in ["check", "vacuum", "export", "import"] {
+    for verb in ["check", "vacuum", "export", "import", "reseal"] {
         assert!(said(&taskgate(&[verb, "--store", "memory"]), 2).contains("gone with its process"));
     }
 }
@@ -187,6 +187,57 @@ fn no_hostile_import_leaves_a_store() {
     assert!(stderr.contains("has tasks already") && stderr.contains("nothing was imported"), "{stderr}");
     let piped = taskgate(&["export", "--store", text(&store)]);
     assert_eq!(String::from_utf8_lossy(&piped.stdout), EXPORT);
+}
+
+/// With a key, what is imported is encrypted on the way in, stays so in exports, and comes back byte for byte.
+#[test]
+fn an_encrypted_store_is_exported_as_it_is_or_decrypted() {
+    let place = Place::new();
+    let export = place.file("from.jsonl", EXPORT.as_bytes());
+    let (key, wrong) =
+        (place.file("key", "01".repeat(32).as_bytes()), place.file("wrong", "02".repeat(32).as_bytes()));
+    let (store, other) = (place.path("tasks.db"), place.path("other.db"));
+    let with =
+        |verb: &str, store: &Path, more: &[&str]| taskgate(&[&[verb, "--store", text(store)], more].concat());
+    said(&with("import", &store, &["--key-file", text(&key), text(&export)]), 0);
+    let decrypted = with("export", &store, &["--decrypt", "--key-file", text(&key)]);
+    said(&decrypted, 0);
+    assert_eq!(String::from_utf8_lossy(&decrypted.stdout), EXPORT);
+
+    let sealed = place.path("sealed.jsonl");
+    let stderr = said(&with("export", &store, &[text(&sealed)]), 0);
+    assert!(stderr.contains("encrypted as they are"), "{stderr}");
+    let lines = fs::read_to_string(&sealed).expect("read");
+    assert!(EXPORT.contains("\"work\":\"{") && !lines.contains("\"work\":\"{"), "{lines}");
+    // It needs the key that it was encrypted with, and nothing is left where that is another one.
+    let refused = said(&with("import", &other, &["--key-file", text(&wrong), text(&sealed)]), 3);
+    assert!(refused.contains("is encrypted with the key"), "{refused}");
+    assert!(!other.exists());
+    said(&with("import", &other, &[text(&sealed)]), 0);
+    let decrypted =
+        with("export", &other, &["--decrypt", "--key-file", text(&wrong), "--key-file", text(&key)]);
+    assert_eq!(String::from_utf8_lossy(&decrypted.stdout), EXPORT);
+
+    for (verb, more) in [("export", &["--decrypt"][..]), ("check", &["--key-file", text(&wrong)])] {
+        let refused = said(&with(verb, &other, more), 3);
+        assert!(refused.contains("key") && refused.contains("--key-file"), "{refused}");
+    }
+    let checked = with("check", &other, &[]);
+    assert!(String::from_utf8_lossy(&checked.stdout).contains("was not opened"));
+    let checked = with("check", &other, &["--key-file", text(&key)]);
+    assert!(String::from_utf8_lossy(&checked.stdout).ends_with("9 tasks, all is well\n"));
+    assert!(said(&with("reseal", &other, &[]), 2).contains("no key to encrypt with"));
+    let resealed = with("reseal", &other, &["--key-file", text(&wrong), "--key-file", text(&key)]);
+    said(&resealed, 0);
+    let stdout = String::from_utf8_lossy(&resealed.stdout).into_owned();
+    assert!(
+        stdout.contains("encrypted 9 tasks and 1 secret anew") && stdout.contains("not needed any more"),
+        "{stdout}"
+    );
+    said(&with("check", &other, &["--key-file", text(&wrong)]), 0);
+    let unusable = place.file("unusable", b"sesame");
+    let refused = said(&with("check", &other, &["--key-file", text(&unusable)]), 2);
+    assert!(refused.contains("is no key") && !refused.contains("sesame"), "{refused}");
 }
 
 /// A disk without room for an export ends it, and no part of it is left.

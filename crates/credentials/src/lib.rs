@@ -6,7 +6,9 @@
 mod kept;
 mod oauth;
 mod secret;
+mod source;
 
 pub use kept::{Granted, Kept, refusal};
 pub use oauth::{Grant, NoToken, OAuth, TokenRequest, Tokens, basic_form, form};
 pub use secret::{Secret, secret_header};
+pub use source::Source;

@@ -48,6 +48,9 @@ impl From<StoreError> for EngineError {
             StoreError::KeyTaken { .. } => EngineError::KeyConflict,
             StoreError::IdTaken => EngineError::Store("the id is taken".to_owned()),
             StoreError::TooLong(what) => EngineError::TooLong(what),
+            error @ (StoreError::Keys(_) | StoreError::Undecipherable { .. }) => {
+                EngineError::Store(error.to_string())
+            }
             StoreError::Failed(reason) => EngineError::Store(reason),
         }
     }

@@ -1,7 +1,8 @@
 //! What happened, told to whoever waits for it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use taskgate_task::{Task, TaskId};
@@ -31,7 +32,37 @@ impl News {
 /// A follower that does not read loses nothing but memory: its queue is unbounded, and followers are bounded by
 /// the streams and requests that hold them.
 #[derive(Debug, Clone, Default)]
-pub struct Feed(Arc<Mutex<Followers>>);
+pub struct Feed(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    followers: Mutex<Followers>,
+    /// A feed over this one, whose followers want the news in another form.
+    above: OnceLock<Above>,
+}
+
+#[derive(Debug)]
+struct Above {
+    feed: Feed,
+    form: Form,
+}
+
+/// Gives news the form in which it is followed. It may take a while, so whoever follows does it, and not whoever publishes.
+#[derive(Clone)]
+struct Form(Arc<dyn Fn(News) -> News + Send + Sync>);
+
+impl fmt::Debug for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Form")
+    }
+}
+
+/// News on its way, and what is still to be done to it.
+#[derive(Debug)]
+struct Told {
+    news: News,
+    form: Option<Form>,
+}
 
 #[derive(Debug, Default)]
 struct Followers {
@@ -44,7 +75,7 @@ struct Followers {
 struct Follower {
     number: u64,
     id: TaskId,
-    sender: mpsc::UnboundedSender<News>,
+    sender: mpsc::UnboundedSender<Told>,
 }
 
 impl Feed {
@@ -57,7 +88,7 @@ impl Feed {
     /// version is not above the record's.
     pub fn follow(&self, ids: impl IntoIterator<Item = TaskId>) -> Following {
         let (sender, news) = mpsc::unbounded_channel();
-        let mut followers = self.0.lock();
+        let mut followers = self.0.followers.lock();
         followers.next += 1;
         let number = followers.next;
         let ids: Vec<TaskId> = ids.into_iter().collect();
@@ -70,12 +101,13 @@ impl Feed {
 
     /// Whether anyone follows this task; lets a store skip making the news.
     pub fn is_followed(&self, id: &TaskId) -> bool {
-        self.0.lock().by_task.contains_key(&id.locator())
+        self.0.followers.lock().by_task.contains_key(&id.locator())
+            || self.0.above.get().is_some_and(|above| above.feed.is_followed(id))
     }
 
     /// The tasks that anyone follows, or those of them at these locators.
     pub(crate) fn followed(&self, among: Option<&[i64]>) -> Vec<TaskId> {
-        let followers = self.0.lock();
+        let followers = self.0.followers.lock();
         let first =
             |followers: &Vec<Follower>| followers.iter().map(|follower| follower.id).collect::<Vec<_>>();
         match among {
@@ -88,12 +120,27 @@ impl Feed {
 
     /// Publishes a committed change. Only stores call this, after the commit.
     pub fn publish(&self, news: &News) {
+        self.tell(news, None);
+        if let Some(above) = self.0.above.get() {
+            above.feed.tell(news, Some(&above.form));
+        }
+    }
+
+    /// Publishes to `above`, too, what is published here from now on, in another form. Only the first time.
+    pub(crate) fn pass_on(&self, above: &Feed, form: impl Fn(News) -> News + Send + Sync + 'static) {
+        let above = Above { feed: above.clone(), form: Form(Arc::new(form)) };
+        if self.0.above.set(above).is_err() {
+            tracing::error!("a store that is used in another form already tells nobody else of its news");
+        }
+    }
+
+    fn tell(&self, news: &News, form: Option<&Form>) {
         let id = news.id();
-        if let Some(followers) = self.0.lock().by_task.get(&id.locator()) {
+        if let Some(followers) = self.0.followers.lock().by_task.get(&id.locator()) {
             // Whoever guessed a locator hears nothing of the task.
             for follower in followers.iter().filter(|follower| follower.id == id) {
                 // A follower that went away is removed when it is dropped.
-                let _ = follower.sender.send(news.clone());
+                let _ = follower.sender.send(Told { news: news.clone(), form: form.cloned() });
             }
         }
     }
@@ -105,21 +152,25 @@ pub struct Following {
     feed: Feed,
     number: u64,
     ids: Vec<TaskId>,
-    news: mpsc::UnboundedReceiver<News>,
+    news: mpsc::UnboundedReceiver<Told>,
     /// Keeps the queue open for a follower that follows nothing: it waits for ever instead of hearing an end.
-    _sender: mpsc::UnboundedSender<News>,
+    _sender: mpsc::UnboundedSender<Told>,
 }
 
 impl Following {
     /// The next piece of news. Safe to drop and call again.
     pub async fn next(&mut self) -> Option<News> {
-        self.news.recv().await
+        let Told { news, form } = self.news.recv().await?;
+        Some(match form {
+            Some(Form(form)) => form(news),
+            None => news,
+        })
     }
 }
 
 impl Drop for Following {
     fn drop(&mut self) {
-        let mut followers = self.feed.0.lock();
+        let mut followers = self.feed.0.followers.lock();
         for id in &self.ids {
             if let Some(left) = followers.by_task.get_mut(&id.locator()) {
                 left.retain(|follower| follower.number != self.number);

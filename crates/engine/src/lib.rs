@@ -7,6 +7,7 @@ mod engine;
 mod error;
 mod feed;
 mod ops;
+mod seal;
 pub mod store;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,11 @@ pub use engine::{Engine, NodeSettings};
 pub use error::EngineError;
 pub use feed::{Feed, Following, News};
 pub use ops::{Submitted, Watch};
-pub use store::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError, Stored, Tally};
+pub use seal::{Nonce, Seal, Unsealable};
+pub use store::{
+    Key, KeyId, MemoryStore, Resealed, SealedStore, SqliteOptions, SqliteStore, Store, StoreError, Stored,
+    Tally, unlock,
+};
 #[cfg(feature = "postgres")]
 pub use store::{PostgresOptions, PostgresStore};
 pub use work::{

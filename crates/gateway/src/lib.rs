@@ -21,6 +21,7 @@ mod bounds;
 mod builder;
 mod client_task;
 mod config;
+mod encryption;
 mod gateway;
 mod hosts;
 mod immediate;
@@ -44,6 +45,7 @@ pub use audit::{AuditPlace, AuditSettings, OnAuditFailure};
 pub use bounds::LimitSettings;
 pub use builder::{BuildError, GatewayBuilder};
 pub use config::*;
+pub use encryption::read_keys;
 pub use gateway::Gateway;
 pub use hosts::HostSettings;
 pub use policy::{
@@ -57,10 +59,13 @@ pub use server::http::TlsError;
 pub use taskgate_access as access;
 pub use taskgate_client::transport::http::{Auth, HttpServer, ServerUrl, TokenServer};
 pub use taskgate_client::transport::stdio::StdioCommand;
-pub use taskgate_credentials::{OAuth, Secret};
+pub use taskgate_credentials::{OAuth, Secret, Source};
 pub use taskgate_detached::Launcher;
-pub use taskgate_engine::store::{Findings, Kept, Vacuumed, transfer};
-pub use taskgate_engine::{Engine, MemoryStore, NodeSettings, SqliteOptions, SqliteStore, Store, StoreError};
+pub use taskgate_engine::store::{Findings, Kept, Vacuumed, is_encrypted, transfer};
+pub use taskgate_engine::{
+    Engine, Key, KeyId, MemoryStore, NodeSettings, Resealed, SealedStore, SqliteOptions, SqliteStore, Store,
+    StoreError, unlock,
+};
 #[cfg(feature = "postgres")]
 pub use taskgate_engine::{PostgresOptions, PostgresStore};
 pub use taskgate_task::{LifetimePolicy, Owner, Payload, Status, Task, TaskId, WorkClass};

@@ -82,9 +82,9 @@ impl Inputs {
         &self.asked
     }
 
-    /// How many bytes all of it has.
+    /// How many bytes all of it has, as far as it counts against [`MAX_STATE`](crate::MAX_STATE).
     pub fn weight(&self) -> usize {
-        let length = |payload: &Option<Payload>| payload.as_ref().map_or(0, |payload| payload.as_str().len());
+        let length = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::weight);
         let asked = self.asked.iter().map(|asked| {
             let keys = asked.key.len() + asked.asker_key.as_ref().map_or(0, String::len);
             keys + asked.method.len() + length(&asked.params) + length(&asked.answer)
@@ -105,6 +105,11 @@ impl Inputs {
             asked.answer.clone().map(|answer| (key, answer))
         });
         Some(Round { state, answers: answers.collect::<Option<_>>()? })
+    }
+
+    /// All questions, and what work that is parked wants back.
+    pub(crate) fn parts_mut(&mut self) -> (&mut [Asked], Option<&mut Payload>) {
+        (&mut self.asked, self.resume.as_mut())
     }
 
     /// Adds a round of questions and returns their keys.

@@ -18,6 +18,7 @@ mod status;
 mod step;
 mod task;
 mod time;
+mod value;
 
 pub use class::{WorkClass, pause_before};
 pub use event::{Event, Who};
@@ -32,3 +33,4 @@ pub use status::Status;
 pub use step::{Change, Loss, Order, Refusal, Step};
 pub use task::{GivenId, IdempotencyKey, MAX_STATE, NewTask, Task};
 pub use time::Timestamp;
+pub use value::{KEY_DIGITS, Place, SEALED, SEALED_EXCESS, Value, sealed_weight};

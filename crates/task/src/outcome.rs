@@ -39,6 +39,14 @@ impl Outcome {
         }
     }
 
+    /// The same as [`Outcome::summary`], to be replaced.
+    pub fn summary_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Outcome::Result { summary, .. } => summary.as_mut(),
+            Outcome::Error { summary, .. } => Some(summary),
+        }
+    }
+
     /// The same as [`Outcome::body`], to be replaced.
     pub fn body_mut(&mut self) -> &mut Payload {
         match self {

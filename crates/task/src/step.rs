@@ -195,7 +195,7 @@ impl Task {
             }
             Step::Checkpoint { fence, state } => {
                 self.check(fence)?;
-                fits(state.as_str().len())?;
+                fits(state.weight())?;
                 let task = &mut change.task;
                 task.checkpoint = Some(state);
                 // It has come further than any attempt before, so it is not the one that may be the last.

@@ -54,7 +54,7 @@ fn answer(id: &Value, method: &str) {
         }),
         "tools/list" => {
             let schema = json!({ "type": "object" });
-            let tools = ["work", "hold", "hold_again", "ask", "ask_again", "log"];
+            let tools = ["work", "hold", "hold_again", "ask", "ask_again", "log", "tell", "refuse"];
             let tools = tools.map(|name| json!({ "name": name, "description": name, "inputSchema": schema }));
             json!({ "tools": tools })
         }
@@ -96,7 +96,17 @@ fn call(folder: &Path, waiting: &Waiting, id: &Value, params: &Value) {
             say(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": params }).to_string());
             format!("{label} is logged")
         }
-        Some("hold" | "hold_again") => {
+        Some("refuse") => {
+            let error = json!({ "code": -32001, "message": label, "data": { "about": label } });
+            return say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string());
+        }
+        Some(name @ ("hold" | "hold_again" | "tell")) => {
+            if name == "tell" {
+                let token = &params["_meta"]["progressToken"];
+                let params = json!({ "progressToken": token, "progress": 1, "message": label });
+                say(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params })
+                    .to_string());
+            }
             while !folder.join("open").exists() {
                 std::thread::sleep(Duration::from_millis(20));
             }

@@ -9,6 +9,7 @@ mod commands;
 mod commands_on_nodes;
 mod commits;
 mod crash;
+mod encryption;
 mod everything;
 mod frozen;
 mod full_disk;

@@ -145,8 +145,7 @@ fn nothing_is_lost_while_nodes_are_killed() {
     let closed = cluster.close();
     let last = closed.evidence.books.last().expect("the end");
     // From the last kill before it to the decision about each task that a dead node had carried.
-    let lost = last.events.iter().filter(|event| event.why.contains("the process that carried it ended"));
-    let lost = lost.chain(last.events.iter().filter(|event| event.why == "interrupted"));
+    let lost = last.events.iter().filter(|event| event.why == "interrupted");
     let taken: Vec<i64> = lost
         .filter_map(|event| kills.iter().rev().find(|kill| **kill <= event.at).map(|kill| event.at - kill))
         .collect();

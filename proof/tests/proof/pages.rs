@@ -218,6 +218,47 @@ fn a_server_at_a_url_is_served_as_the_page_says() {
     }
 }
 
+/// A key is made, used and changed with the words of the page, and a start without it says what stands there.
+#[test]
+fn a_store_is_encrypted_as_the_page_says() {
+    let page = page("docs/encryption.md");
+    let (commands, files) = (blocks(&page, "sh", ""), blocks(&page, "toml", ""));
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |script: &str| {
+        let taskgate = format!("{} store", programs::taskgate().display());
+        let script = script.replace("taskgate store", &taskgate);
+        shell(&format!("cd {}\n{script}", folder.path().display()), ([127, 0, 0, 1], 8000).into())
+    };
+    let file = folder.path().join("taskgate.toml");
+    let serve = || {
+        let mut command = Command::new(programs::taskgate());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(&file);
+        Program::serve(command).0.terminate();
+    };
+    run(commands[0].0);
+    let written = files[0].0.replace(r#"command = ["npx", "-y", "my-report-server"]"#, "demo = true");
+    fs::write(&file, &written).expect("the folder can be written");
+    serve();
+    assert!(run(commands[1].0).contains("encrypted 0 tasks and 0 secrets anew"));
+
+    run(&commands[0].0.replace("taskgate.key", "2027.key"));
+    let (_, keys) = files[1].0.split_once("[encryption]\n").expect("the table");
+    let (before, behind) = written.split_once("keys = ").expect("the keys");
+    let behind = behind.split_once('\n').expect("a line").1;
+    fs::write(&file, format!("{before}{}\n{behind}", keys.trim())).expect("the folder can be written");
+    serve();
+    assert!(run(commands[1].0).contains("is not needed any more"));
+
+    fs::write(&file, written.replace("[encryption]", "").replace("keys = ", "# ")).expect("written");
+    let mut start = Command::new(programs::taskgate());
+    let ended = start.args(["serve", "--config"]).arg(&file).output().expect("taskgate runs");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let (shown, _) = blocks(&page, "text", "")[0];
+    let id =
+        |text: &str| text.split_once("with the key ").map(|(_, rest)| rest[..16].to_owned()).expect("an id");
+    assert_eq!((ended.status.code(), said.replace(&id(&said), &id(shown)).trim()), (Some(3), shown.trim()));
+}
+
 /// The line that a desktop host needs, with a server that is there in the place of the one it names.
 #[test]
 fn a_host_needs_no_more_than_the_page_says() {

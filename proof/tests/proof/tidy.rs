@@ -52,7 +52,7 @@ const HOMES: [(&str, &[&str]); 28] = [
     ("getrandom", &["engine", "client", "gateway"]),
     ("jiff", &["wire"]),
     ("jsonschema", &["gateway"]),
-    ("chacha20poly1305", &["gateway"]),
+    ("chacha20poly1305", &["engine"]),
     ("governor", &["gateway"]),
     ("prometheus-client", &["gateway"]),
 ];

@@ -66,7 +66,8 @@ fn summary(config: &Config) -> String {
         ),
     };
     let mut text = format!("  listens on  http://{}{}, for {callers}\n", config.listen, config.settings.path);
-    text += &format!("  keeps tasks in  {place}\n");
+    let encrypted = if config.encryption.is_empty() { "" } else { ", encrypted" };
+    text += &format!("  keeps tasks in  {place}{encrypted}\n");
     for upstream in &config.upstreams {
         text += &format!("  upstream  {}\n", describe(upstream));
     }

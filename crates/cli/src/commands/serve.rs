@@ -35,8 +35,9 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
         Some(at) => Some(TcpListener::bind(at).await.map_err(|error| no_address(at, &error))?),
         None => None,
     };
-    let mut builder =
-        Gateway::builder().shared_store(store::open(&place).await?).settings(config.settings.clone());
+    let mut builder = Gateway::builder()
+        .shared_store(store::open(&place, &config.encryption).await?)
+        .settings(config.settings.clone());
     if let Some(commands) = store::commands(&place) {
         builder = builder.commands(commands);
     }

@@ -12,6 +12,7 @@ use crate::args::{HostBudget, Wrap};
 use crate::exit_code::{ExitCode, Failure};
 use crate::shutdown::Shutdown;
 use crate::store;
+use crate::unlock::key_files;
 
 /// How long running calls may go on once the host is gone. Hosts follow a closed stdin with SIGTERM, and that with
 /// SIGKILL, after two seconds each; everything must be settled and every child process stopped by then.
@@ -23,7 +24,7 @@ pub async fn run(args: Wrap, shutdown: &Shutdown) -> Result<(), Failure> {
         Some(place) => place,
         None => store::wrap_place(args.name.as_deref(), &args.command)?,
     };
-    let (store, place) = store::open_or_sibling(place).await?;
+    let (store, place) = store::open_or_sibling(place, &key_files(&args.key_file)).await?;
     let upstream = upstream(&args);
     tracing::info!(upstream = upstream.name, store = store::shown(&place), "wrapping");
     let gateway = Gateway::builder().shared_store(store).settings(settings(&args)).add(upstream);
@@ -73,6 +74,7 @@ mod tests {
     fn the_command_line_becomes_an_upstream() {
         let args = Wrap {
             store: None,
+            key_file: Vec::new(),
             tasks: TaskMode::Never,
             inline_for: Some(Duration::from_millis(5)),
             host_budget: Some(HostBudget(None)),

@@ -19,8 +19,8 @@ pub enum Kept {
 pub struct KeptSecret {
     /// What it is for.
     pub name: String,
-    /// The secret.
-    pub value: [u8; 32],
+    /// The secret, or what must be known of the store itself.
+    pub value: Vec<u8>,
 }
 
 impl std::fmt::Debug for KeptSecret {

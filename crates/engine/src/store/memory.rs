@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{
     DUMP_SIZE, Heard, Kept, KeptSecret, KeptTask, Node, Page, Store, StoreError, Stored, Tally, check_names,
-    creation, fresh_secret, is_work_wanted, spare,
+    creation, is_work_wanted, spare,
 };
 use crate::{Clock, Feed, News, SystemClock};
 
@@ -52,7 +52,7 @@ struct Tables {
     carried: BTreeSet<(NodeId, i64)>,
     keys: HashMap<(Owner, String, String), (TaskId, [u8; 32])>,
     nodes: BTreeMap<NodeId, Node>,
-    secrets: HashMap<String, [u8; 32]>,
+    secrets: HashMap<String, Vec<u8>>,
     sharers: usize,
     listeners: Vec<(usize, mpsc::UnboundedSender<Heard>)>,
 }
@@ -291,7 +291,8 @@ impl Store for MemoryStore {
     fn dump(&self, after: Option<i64>, limit: usize) -> Stored<Vec<Kept>> {
         let tables = self.tables.lock();
         let secrets = tables.secrets.iter().filter(|_| after.is_none());
-        let secret = |(name, value): (&String, &[u8; 32])| KeptSecret { name: name.clone(), value: *value };
+        let secret =
+            |(name, value): (&String, &Vec<u8>)| KeptSecret { name: name.clone(), value: value.clone() };
         let mut all: Vec<Kept> = secrets.map(secret).map(Kept::Secret).collect();
         let mut weight = 0;
         for (_, kept) in tables.tasks.range((Excluded(after.unwrap_or(0)), Unbounded)).take(limit) {
@@ -308,9 +309,23 @@ impl Store for MemoryStore {
         now(self.load_now(kept))
     }
 
-    fn secret(&self, name: &str) -> Stored<[u8; 32]> {
-        let keep = |fresh| *self.tables.lock().secrets.entry(name.to_owned()).or_insert(fresh);
-        now(fresh_secret().map(keep))
+    fn rewrite(&self, kept: Vec<KeptTask>) -> Stored<usize> {
+        let mut tables = self.tables.lock();
+        let mut count = 0;
+        for fresh in kept {
+            let id = fresh.task.id;
+            if let Some(old) = find_mut(&mut tables.tasks, id)
+                && old.task.version == fresh.task.version
+            {
+                (old.task, old.work) = (fresh.task, fresh.work);
+                count += 1;
+            }
+        }
+        now(Ok(count))
+    }
+
+    fn keep(&self, name: &str, fresh: Vec<u8>) -> Stored<Vec<u8>> {
+        now(Ok(self.tables.lock().secrets.entry(name.to_owned()).or_insert(fresh).clone()))
     }
 
     fn join(&self, node: Node) -> Stored<()> {

@@ -7,6 +7,7 @@ mod kept;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod sealed;
 mod sqlite;
 mod tally;
 pub mod transfer;
@@ -26,6 +27,7 @@ pub use kept::{DUMP_SIZE, Kept, KeptSecret, KeptTask};
 pub use memory::MemoryStore;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresStore};
+pub use sealed::{Key, KeyId, Resealed, SealedStore, is_encrypted, unlock};
 pub use sqlite::{Findings, SqliteOptions, SqliteStore, Vacuumed};
 pub use tally::Tally;
 
@@ -52,6 +54,19 @@ pub enum StoreError {
     /// What a task is found by is longer than a store can look for.
     #[error("{0}")]
     TooLong(String),
+    /// The store is encrypted with another key than those that were given, or with one where none was.
+    #[error("{0}")]
+    Keys(String),
+    /// A value of a task cannot be decrypted: it was changed, comes from another place, or its key is not here.
+    #[error("the {place} of {id:?} cannot be decrypted: {why}")]
+    Undecipherable {
+        /// Which task.
+        id: TaskId,
+        /// Which of its values, for people.
+        place: &'static str,
+        /// Why, without anything of the value.
+        why: String,
+    },
     /// The store itself failed: the disk is full, the file is damaged, the connection is gone.
     #[error("the store failed: {0}")]
     Failed(String),
@@ -153,8 +168,25 @@ pub trait Store: Send + Sync + 'static {
     /// its name. Nobody is told: it is no news.
     fn load(&self, kept: Vec<Kept>) -> Stored<()>;
 
+    /// Writes the values of these tasks anew (messages, questions and answers, checkpoint, outcome, work), of each that is
+    /// still at the same version, and says how many these were. It is no move of any task: nobody is told, and nothing
+    /// else of it is written.
+    fn rewrite(&self, kept: Vec<KeptTask>) -> Stored<usize>;
+
+    /// What is kept under this name for the store itself: `fresh`, from now on, if there was nothing.
+    fn keep(&self, name: &str, fresh: Vec<u8>) -> Stored<Vec<u8>>;
+
     /// A secret of this store, made on first use and kept for ever; `name` says what for.
-    fn secret(&self, name: &str) -> Stored<[u8; 32]>;
+    fn secret(&self, name: &str) -> Stored<[u8; 32]> {
+        let wrong = format!("the secret {name} has the wrong length; is the store encrypted?");
+        match fresh_secret() {
+            Ok(fresh) => {
+                let kept = self.keep(name, fresh.to_vec());
+                Box::pin(async move { kept.await?.try_into().map_err(|_| StoreError::Failed(wrong)) })
+            }
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
 
     /// A node begins to carry work. In an exclusive store every node before it is dead.
     fn join(&self, node: Node) -> Stored<()>;

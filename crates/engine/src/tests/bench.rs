@@ -13,7 +13,7 @@ use taskgate_task::{
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::store::{Heard, Kept, Node, Page, Stored, Tally};
+use crate::store::{Heard, Kept, KeptTask, Node, Page, Stored, Tally};
 use crate::{
     Clock, Ending, Engine, Feed, Launch, MemoryStore, NodeSettings, NotStopped, Report, Runner, Store,
     StoreError, Work,
@@ -213,8 +213,12 @@ impl Store for Arc<Moody> {
         self.reach(|store| store.load(kept))
     }
 
-    fn secret(&self, name: &str) -> Stored<[u8; 32]> {
-        self.reach(|store| store.secret(name))
+    fn rewrite(&self, kept: Vec<KeptTask>) -> Stored<usize> {
+        self.reach(|store| store.rewrite(kept))
+    }
+
+    fn keep(&self, name: &str, fresh: Vec<u8>) -> Stored<Vec<u8>> {
+        self.reach(|store| store.keep(name, fresh))
     }
 
     fn join(&self, node: Node) -> Stored<()> {

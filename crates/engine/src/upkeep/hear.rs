@@ -76,14 +76,17 @@ impl Engine {
     async fn look_at(&self, ids: HashSet<TaskId>, looking: &mut Looking) -> Result<(), StoreError> {
         let reads = stream::iter(ids).map(|id| async move { (id, self.0.store.get(id).await) });
         let mut reads = reads.buffer_unordered(AT_ONCE);
+        let mut failed = None;
         while let Some((id, read)) = reads.next().await {
-            match read? {
-                Some(task) => {
+            match read {
+                // One record that cannot be read hides nothing of the others.
+                Err(error) => failed = Some(error),
+                Ok(Some(task)) => {
                     looking.seen.insert(id, task.version);
                     self.0.executor.heard(&task);
                     self.0.store.feed().publish(&News::Changed(Arc::new(task)));
                 }
-                None => {
+                Ok(None) => {
                     // What was never seen may be on its way into the store, with its work begun already.
                     if looking.seen.remove(&id).is_some() {
                         self.0.executor.stop(&id);
@@ -92,7 +95,7 @@ impl Engine {
                 }
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 }
 

@@ -3,6 +3,7 @@
 mod audit;
 mod auth;
 mod connections;
+mod encryption;
 mod hosts;
 mod http;
 mod job;
@@ -19,6 +20,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use taskgate_access::Rules;
+use taskgate_credentials::Source;
 use toml::Spanned;
 
 use super::error::Problems;
@@ -43,6 +45,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where tasks are kept; `None` leaves it to the program.
     pub store: Option<StorePlace>,
+    /// Where the keys are that the store is encrypted with: the first one encrypts. Empty if it is not.
+    pub encryption: Vec<Source>,
     /// Where numbers for whoever watches are served, if they are.
     pub metrics: Option<SocketAddr>,
     /// Which tools callers may use; without rules all of them.
@@ -87,7 +91,8 @@ pub(super) fn check(raw: RawConfig, around: &Surroundings<'_>) -> Config {
     let rules = rules::check(&raw, around);
     let upstreams = upstream::check_all(raw.upstreams.as_deref(), &defaults, max_result, around);
     let metrics = limits::check_metrics(&raw.metrics, around);
-    Config { listen, store, metrics, rules, settings, upstreams, defaults }
+    let encryption = encryption::check(raw.encryption.as_ref(), around);
+    Config { listen, store, encryption, metrics, rules, settings, upstreams, defaults }
 }
 
 impl Surroundings<'_> {

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write};
 use std::path::Path;
 
 use taskgate_client::transport::http::{Auth, TokenServer};
-use taskgate_credentials::Secret;
+use taskgate_credentials::{Secret, Source};
 use taskgate_task::WorkClass;
 use toml::Value;
 
@@ -94,6 +94,14 @@ impl Config {
         }
         self.write_hosts(out)?;
         write_limits(out, &self.settings.limits)?;
+        if !self.encryption.is_empty() {
+            writeln!(out, "\n[encryption]")?;
+            set(
+                out,
+                "keys",
+                format!("[{}]", self.encryption.iter().map(key).collect::<Vec<_>>().join(", ")),
+            )?;
+        }
         if let Some(listen) = self.metrics {
             writeln!(out, "\n[metrics]")?;
             set(out, "listen", text(listen))?;
@@ -305,6 +313,15 @@ fn secret(secret: &Secret) -> String {
     match secret {
         Secret::Text(_) | Secret::Env(_) => text(HIDDEN).to_string(),
         Secret::File(path) => format!("{{ from_file = {} }}", text(path.display())),
+    }
+}
+
+/// Where a key of the store is.
+fn key(source: &Source) -> String {
+    match source {
+        Source::Kept(Secret::Env(name)) => format!("{{ from_env = {} }}", text(name)),
+        Source::Kept(kept) => secret(kept),
+        Source::Command(words) => format!("{{ from_command = {} }}", list(words)),
     }
 }
 

@@ -3,6 +3,7 @@
 pub(super) mod audit;
 pub(super) mod auth;
 pub(super) mod connections;
+pub(super) mod encryption;
 pub(super) mod hosts;
 pub(super) mod http;
 pub(super) mod limits;
@@ -18,6 +19,7 @@ use super::raw_job::{JOB, RawJob};
 use audit::{AUDIT, RawAudit};
 use auth::RawAuth;
 use connections::{CONNECTIONS, TLS};
+use encryption::{ENCRYPTION, RawEncryption};
 use hosts::HOSTS;
 use http::{OAUTH, RawHeader, RawOAuth, RawSecret};
 use limits::{LIMITS, METRICS};
@@ -69,6 +71,7 @@ pub(super) const TOP: Section = Section {
         "limits",
         "metrics",
         "audit",
+        "encryption",
         "defaults",
         "upstream",
     ],
@@ -163,6 +166,7 @@ pub(super) struct RawConfig {
     pub(super) tls: Entry<RawTls>,
     pub(super) hosts: RawHosts,
     pub(super) limits: RawLimits,
+    pub(super) encryption: Entry<RawEncryption>,
     /// Where the numbers are served.
     pub(super) metrics: Entry<String>,
     /// Where it is kept who has done what.
@@ -237,7 +241,9 @@ impl RawConfig {
         let fields = Fields::new(
             table,
             &TOP,
-            &[&CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &AUDIT, &DEFAULTS, &UPSTREAM, &RULES, &RULE],
+            &[
+                &CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &AUDIT, &ENCRYPTION, &DEFAULTS, &UPSTREAM, &RULES, &RULE,
+            ],
             problems,
         );
         let array = fields.get::<&DeArray<'_>>("upstream").filter(|array| !array.get_ref().is_empty());
@@ -292,6 +298,9 @@ impl RawConfig {
                 .map(|table| Spanned::new(table.span(), RawTls::read(table.get_ref(), problems))),
             hosts: RawHosts::read(fields.get("hosts"), problems),
             limits: RawLimits::read(fields.get("limits"), problems),
+            encryption: fields
+                .get::<&DeTable<'_>>("encryption")
+                .map(|table| Spanned::new(table.span(), RawEncryption::read(table.get_ref(), problems))),
             metrics: limits::metrics(fields.get("metrics"), problems),
             audit: fields
                 .get::<&DeTable<'_>>("audit")

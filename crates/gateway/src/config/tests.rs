@@ -10,6 +10,7 @@ use taskgate_task::WorkClass;
 
 use super::raw::audit::AUDIT;
 use super::raw::connections::{CONNECTIONS, TLS};
+use super::raw::encryption::{ENCRYPTION, KEY};
 use super::raw::hosts::HOSTS;
 use super::raw::http::{OAUTH, SECRET};
 use super::raw::limits::{LIMITS, METRICS};
@@ -20,6 +21,7 @@ use crate::policy::{Settings, Speak, StorePlace, TaskMode, ToolPolicy, UpstreamT
 use crate::upstream::CommandTool;
 
 mod edges;
+mod encryption;
 mod manual;
 mod presets;
 mod rules;

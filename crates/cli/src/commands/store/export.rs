@@ -5,21 +5,34 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write, stdout};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use taskgate_gateway::transfer::{Carried, TransferError, export};
-use taskgate_gateway::{Store, StorePlace};
+use taskgate_gateway::{SealedStore, Store, is_encrypted};
 
+use super::Found;
 use crate::exit_code::{ExitCode, Failure};
+use crate::store::unavailable;
+use crate::unlock;
 
 /// Writes the export. A file gets its name when it is complete.
-pub async fn run(place: &StorePlace, file: &Path) -> Result<(), Failure> {
-    let store = super::open(place).await?;
+pub async fn run(found: &Found, file: &Path, decrypt: bool) -> Result<(), Failure> {
+    let raw = super::open_raw(&found.place).await?;
+    let is_encrypted = is_encrypted(&*raw).await.map_err(unavailable)?;
+    let store: Arc<dyn Store> = match decrypt && is_encrypted {
+        true => {
+            let keys = unlock::keys(&found.keys).await?;
+            Arc::new(SealedStore::reader(raw, keys).await.map_err(unavailable)?)
+        }
+        false => raw,
+    };
     let carried = if super::is_standard(file) {
         export(&*store, BufWriter::new(stdout().lock())).await.map_err(|error| broken(&"stdout", &error))?
     } else {
         to_file(&*store, file).await?
     };
-    eprintln!("taskgate: exported {}", super::told(carried));
+    let how = if is_encrypted && !decrypt { ", encrypted as they are" } else { "" };
+    eprintln!("taskgate: exported {}{how}", super::told(carried));
     Ok(())
 }
 

@@ -3,17 +3,19 @@
 mod check;
 mod export;
 mod import;
+mod reseal;
 mod vacuum;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use taskgate_gateway::transfer::Carried;
-use taskgate_gateway::{Config, SqliteOptions, Store as TaskStore, StorePlace};
+use taskgate_gateway::{Config, Source, SqliteOptions, Store as TaskStore, StorePlace};
 
 use crate::args::{Place, Store};
 use crate::exit_code::{ExitCode, Failure};
 use crate::store;
+use crate::unlock;
 
 /// Does it. These are no servers: a signal ends them where they are.
 pub fn run(verb: &Store) -> Result<(), Failure> {
@@ -22,36 +24,49 @@ pub fn run(verb: &Store) -> Result<(), Failure> {
     runtime.block_on(async {
         match verb {
             Store::Check(place) => check::run(&find(place)?).await,
-            Store::Vacuum(place) => vacuum::run(&find(place)?),
-            Store::Export(export) => export::run(&find(&export.place)?, &export.file).await,
+            Store::Vacuum(place) => vacuum::run(&find(place)?.place),
+            Store::Export(export) => export::run(&find(&export.place)?, &export.file, export.decrypt).await,
             Store::Import(import) => import::run(&find(&import.place)?, &import.file, import.max_line).await,
+            Store::Reseal(place) => reseal::run(&find(place)?).await,
         }
     })
 }
 
 /// The store that is meant.
-pub(super) fn find(place: &Place) -> Result<StorePlace, Failure> {
-    let configured = match (&place.store, &place.config) {
-        (None, Some(file)) => {
-            let config = Config::load(file).map_err(|errors| {
-                Failure::new(ExitCode::Invalid, format!("the configuration is not valid\n\n{errors}"))
-            })?;
-            config.store
-        }
-        (given, _) => given.clone(),
+pub(super) struct Found {
+    pub(super) place: StorePlace,
+    /// Where the keys are that it is encrypted with.
+    pub(super) keys: Vec<Source>,
+}
+
+/// Finds it. What the command line says goes before what the configuration says.
+pub(super) fn find(given: &Place) -> Result<Found, Failure> {
+    let config = match &given.config {
+        Some(file) => Some(Config::load(file).map_err(|errors| {
+            Failure::new(ExitCode::Invalid, format!("the configuration is not valid\n\n{errors}"))
+        })?),
+        None => None,
     };
-    match configured {
+    let (store, keys) = config.map(|config| (config.store, config.encryption)).unwrap_or_default();
+    let keys = if given.key_file.is_empty() { keys } else { unlock::key_files(&given.key_file) };
+    let place = match given.store.clone().or(store) {
         Some(StorePlace::Memory) => Err(Failure::new(
             ExitCode::Invalid,
             "a store in memory is gone with its process; name another one",
         )),
         Some(place) => Ok(place),
         None => store::serve_place(),
-    }
+    };
+    Ok(Found { place: place?, keys })
 }
 
 /// Opens a store that must be there: one that is made by looking at it has nothing to be seen.
-pub(super) async fn open(place: &StorePlace) -> Result<Arc<dyn TaskStore>, Failure> {
+pub(super) async fn open(found: &Found) -> Result<Arc<dyn TaskStore>, Failure> {
+    unlock::unlocked(open_raw(&found.place).await?, &found.keys).await
+}
+
+/// The same as it is kept, encrypted or not.
+async fn open_raw(place: &StorePlace) -> Result<Arc<dyn TaskStore>, Failure> {
     if let StorePlace::Sqlite(path) = place
         && !path.exists()
     {
@@ -60,7 +75,7 @@ pub(super) async fn open(place: &StorePlace) -> Result<Arc<dyn TaskStore>, Failu
             format!("{}: there is no store", path.display()),
         ));
     }
-    store::open(place).await
+    store::open_raw(place).await
 }
 
 /// The options of a store in a file, if it is one.

@@ -7,7 +7,7 @@ use serde_json::json;
 use taskgate_gateway::admin::{self, AdminReply, AdminRequest, Desk, TaskFilter, Why};
 use taskgate_gateway::{Engine, NodeSettings, StorePlace};
 
-use super::store::{find, open};
+use super::store::{Found, find, open};
 use crate::args::tasks::{Tasks, millis};
 use crate::display::Output;
 use crate::exit_code::{ExitCode, Failure};
@@ -47,17 +47,17 @@ pub fn run(verb: &Tasks) -> Result<(), Failure> {
             )
         }
     };
-    let place = find(place)?;
+    let found = find(place)?;
     let cannot = |error| Failure::new(ExitCode::Failure, format!("cannot start: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
-    let reply = runtime.block_on(reach(&place, request))?;
+    let reply = runtime.block_on(reach(&found, request))?;
     let is_dry = matches!(verb, Tasks::Prune(prune) if prune.dry_run);
     tell(reply, output, is_dry)
 }
 
 /// Has the request answered by whoever can.
-async fn reach(place: &StorePlace, request: AdminRequest) -> Result<AdminReply, Failure> {
-    if let StorePlace::Sqlite(path) = place {
+async fn reach(found: &Found, request: AdminRequest) -> Result<AdminReply, Failure> {
+    if let StorePlace::Sqlite(path) = &found.place {
         let broken = |error| {
             let socket = admin::socket_of(path);
             Failure::new(ExitCode::Failure, format!("the socket {} is of no use: {error}", socket.display()))
@@ -66,7 +66,7 @@ async fn reach(place: &StorePlace, request: AdminRequest) -> Result<AdminReply, 
             return Ok(reply);
         }
     }
-    let store = open(place).await?;
+    let store = open(found).await?;
     let broken = |error| Failure::new(ExitCode::Failure, format!("cannot start: {error}"));
     let engine = Engine::new(store, NodeSettings::default()).map_err(broken)?;
     engine.begin_nothing();

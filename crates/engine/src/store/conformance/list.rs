@@ -40,7 +40,8 @@ pub async fn a_store_says_how_much_it_holds<S: Store>(make: impl Fn() -> S) {
     let cancelled = sample::apply(&store, ids[1], Step::Cancel, sample::NOW).await.task;
     let after = store.tally(Some(&mine)).await.unwrap();
     assert_eq!((after.open(), after.stored()), (1, 3));
-    assert!(after.bytes > 100_000 && after.bytes < 101_000, "{after:?}");
+    // Encrypted, it is a third more.
+    assert!(after.bytes > 100_000 && after.bytes < 135_000, "{after:?}");
     store.apply(ids[1], Step::Tick, cancelled.due_at()).await.unwrap();
     let all = store.tally(None).await.unwrap();
     assert_eq!((all.open(), all.stored()), (3, 4));

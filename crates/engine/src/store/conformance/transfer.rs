@@ -88,7 +88,7 @@ pub async fn a_load_is_all_or_nothing<S: Store>(make: impl Fn() -> S) {
     let (first, second) = (tasks(&dumped)[0].clone(), tasks(&dumped)[1].clone());
     other.load(vec![Kept::Task(Box::new(second.clone()))]).await.unwrap();
     let secret = other.secret("seal").await.unwrap();
-    let fresh = Kept::Secret(crate::store::KeptSecret { name: "seal".to_owned(), value: [9; 32] });
+    let fresh = Kept::Secret(crate::store::KeptSecret { name: "seal".to_owned(), value: vec![9; 32] });
     let both = vec![fresh, Kept::Task(Box::new(first.clone())), Kept::Task(Box::new(second.clone()))];
     assert!(matches!(other.load(both).await, Err(StoreError::KeyTaken { .. } | StoreError::IdTaken)));
     assert_eq!(other.get(first.task.id).await.unwrap(), None);

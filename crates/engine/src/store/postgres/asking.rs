@@ -15,7 +15,7 @@ use super::write::{self, Job};
 use super::{PostgresStore, dump, listen, on};
 use crate::store::code::Bodies;
 use crate::store::columns;
-use crate::store::{DUMP_SIZE, Heard, Kept, Node, Page, Store, StoreError, Stored, Tally, fresh_secret};
+use crate::store::{DUMP_SIZE, Heard, Kept, KeptTask, Node, Page, Store, StoreError, Stored, Tally};
 use crate::{Clock, Feed};
 
 impl Store for PostgresStore {
@@ -168,15 +168,18 @@ impl Store for PostgresStore {
         Box::pin(on(&self.0.thread, async move { write::load(&connector, &kept).await }))
     }
 
-    fn secret(&self, name: &str) -> Stored<[u8; 32]> {
-        let fresh = match fresh_secret() {
-            Ok(fresh) => fresh,
-            Err(error) => return Box::pin(std::future::ready(Err(error))),
-        };
-        let params: Params = vec![Box::new(kept(name).into_owned()), Box::new(fresh.to_vec())];
+    fn rewrite(&self, kept: Vec<KeptTask>) -> Stored<usize> {
+        match write::rewritten(&kept) {
+            Ok(params) => self.run(include_str!("queries/task_rewrite.sql"), params, |rows| Ok(rows.len())),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    fn keep(&self, name: &str, fresh: Vec<u8>) -> Stored<Vec<u8>> {
+        let params: Params = vec![Box::new(kept(name).into_owned()), Box::new(fresh)];
         self.run(include_str!("queries/secret_keep.sql"), params, |rows| {
             let row = rows.first().ok_or_else(|| StoreError::Failed("a secret was not kept".to_owned()))?;
-            Cell { row, table: "secret", name: "value" }.array()
+            Cell { row, table: "secret", name: "value" }.bytes().map(<[u8]>::to_vec)
         })
     }
 

@@ -32,7 +32,7 @@ pub(super) fn task(row: &Row) -> Result<Kept, StoreError> {
 /// Reads a row of `secret_list.sql`.
 pub(super) fn secret(row: &Row) -> Result<Kept, StoreError> {
     let cell = |name| Cell { row, table: "secret", name };
-    Ok(Kept::Secret(KeptSecret { name: cell("name").string()?, value: cell("value").array()? }))
+    Ok(Kept::Secret(KeptSecret { name: cell("name").string()?, value: cell("value").bytes()?.to_vec() }))
 }
 
 /// The columns of an event, in the order of `task_dump.sql`.

@@ -5,7 +5,8 @@ use crate::StoreError;
 
 /// The layouts, oldest first. The table `taskgate_layout` says which of them the schema has seen. Released ones never
 /// change. Nodes of the version before go on while the first one of a new version migrates, so a migration must leave them working.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_tasks.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001_tasks.sql"), include_str!("migrations/0002_secrets.sql")];
 
 /// The oldest server that numbers transactions for ever (`pg_current_xact_id`).
 const OLDEST_SERVER: i32 = 130_000;

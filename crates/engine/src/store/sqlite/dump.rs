@@ -61,6 +61,9 @@ fn secrets(db: &Connection) -> Result<Vec<Kept>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/secret_list.sql")).map_err(failed)?;
     collect(statement.query([]), |row| {
         let cell = |index, name| Cell::of(row, index, "secret", name);
-        Ok(Kept::Secret(KeptSecret { name: cell(0, "name").string()?, value: cell(1, "value").array()? }))
+        Ok(Kept::Secret(KeptSecret {
+            name: cell(0, "name").string()?,
+            value: cell(1, "value").bytes()?.to_vec(),
+        }))
     })
 }

@@ -32,7 +32,7 @@ use tokio::runtime::Handle;
 
 pub use self::care::{Findings, Vacuumed};
 use self::read::Found;
-use super::{Kept, Node, Page, Store, StoreError, Stored, Tally};
+use super::{Kept, KeptTask, Node, Page, Store, StoreError, Stored, Tally};
 use crate::Feed;
 
 /// How a [`SqliteStore`] is opened.
@@ -189,13 +189,14 @@ impl Store for SqliteStore {
         self.write(write::Load(kept))
     }
 
-    fn secret(&self, name: &str) -> Stored<[u8; 32]> {
+    fn rewrite(&self, kept: Vec<KeptTask>) -> Stored<usize> {
+        self.write(write::Rewrite(kept))
+    }
+
+    fn keep(&self, name: &str, fresh: Vec<u8>) -> Stored<Vec<u8>> {
         match self.0.readers.with(|db| read::secret(db, name)) {
             Ok(Some(kept)) => Box::pin(ready(Ok(kept))),
-            Ok(None) => match write::KeepSecret::new(name) {
-                Ok(keep) => self.write(keep),
-                Err(error) => Box::pin(ready(Err(error))),
-            },
+            Ok(None) => self.write(write::KeepSecret { name: name.to_owned(), fresh }),
             Err(error) => Box::pin(ready(Err(error))),
         }
     }

@@ -12,8 +12,11 @@ use crate::StoreError;
 const APPLICATION: i32 = 0x7467_6174;
 
 /// The layouts, oldest first. The file's `user_version` is how many of them it has seen. Released ones never change.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_tasks.sql"), include_str!("migrations/0002_nodes.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_tasks.sql"),
+    include_str!("migrations/0002_nodes.sql"),
+    include_str!("migrations/0003_secrets.sql"),
+];
 
 /// Makes the connections to one file.
 #[derive(Debug, Clone)]

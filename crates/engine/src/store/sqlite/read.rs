@@ -186,11 +186,11 @@ pub(super) fn events(db: &Connection, id: TaskId) -> Result<Vec<Event>, StoreErr
 }
 
 /// The secret called `name`, if it has been made.
-pub(super) fn secret(db: &Connection, name: &str) -> Result<Option<[u8; 32]>, StoreError> {
+pub(super) fn secret(db: &Connection, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let mut statement = db.prepare_cached(include_str!("queries/secret_get.sql")).map_err(failed)?;
     let mut rows = statement.query([name]).map_err(failed)?;
     match rows.next().map_err(failed)? {
-        Some(row) => Cell::of(row, 0, "secret", "value").array().map(Some),
+        Some(row) => Cell::of(row, 0, "secret", "value").bytes().map(|value| Some(value.to_vec())),
         None => Ok(None),
     }
 }

@@ -10,7 +10,7 @@ use std::io::{BufRead, Write};
 
 use taskgate_task::TaskId;
 
-use super::{DUMP_SIZE, Kept, Store, StoreError};
+use super::{DUMP_SIZE, Kept, KeptSecret, Key, Store, StoreError, sealed};
 
 use read::Reader;
 use write::Writer;
@@ -118,30 +118,91 @@ pub async fn import(
     input: impl BufRead,
     longest: usize,
 ) -> Result<Carried, TransferError> {
-    if last(&store.dump(None, 1).await?).is_some() {
-        return Err(TransferError::NotEmpty);
+    Import::begin(input, longest)?.into(store).await
+}
+
+/// An export of which no more than its beginning has been read, for whoever has to know first what is in it.
+pub struct Import<R> {
+    reader: Reader<R>,
+    /// The store's secrets, and the first task.
+    read: Vec<Kept>,
+    has_ended: bool,
+}
+
+impl<R: BufRead> Import<R> {
+    /// Reads the beginning. No line may be longer than `longest` bytes.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn begin(input: R, longest: usize) -> Result<Self, TransferError> {
+        let mut import =
+            Import { reader: Reader::begin(input, longest)?, read: Vec::new(), has_ended: false };
+        while !import.has_ended && last(&import.read).is_none() {
+            match import.reader.next()? {
+                Some(kept) => import.read.push(kept),
+                None => import.has_ended = true,
+            }
+        }
+        Ok(import)
     }
-    let mut reader = Reader::begin(input, longest)?;
-    let (mut batch, mut weight, mut first) = (Vec::new(), 0, reader.line() + 1);
-    loop {
-        let kept = reader.next()?;
-        let is_last = kept.is_none();
-        if let Some(kept) = kept {
-            weight += match &kept {
-                Kept::Task(kept) => kept.weight(),
-                Kept::Secret(_) => 0,
-            };
-            batch.push(kept);
+
+    /// Whether its values are encrypted: it is then kept as it is, in the store itself and not in a
+    /// [`SealedStore`](super::SealedStore) over it.
+    pub fn is_encrypted(&self) -> bool {
+        self.secrets().any(|secret| sealed::is_of_a_key(&secret.name))
+    }
+
+    /// Whether these keys open it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Keys`] if not; it names the key that is missing.
+    pub fn check_keys(&self, keys: &[Key]) -> Result<(), StoreError> {
+        let given: Vec<_> = keys.iter().map(Key::id).collect();
+        sealed::check_given(self.secrets(), &given)
+    }
+
+    fn secrets(&self) -> impl Iterator<Item = &KeptSecret> {
+        self.read.iter().filter_map(|kept| if let Kept::Secret(secret) = kept { Some(secret) } else { None })
+    }
+
+    /// Keeps all of it, as [`import`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`import`].
+    pub async fn into(self, store: &dyn Store) -> Result<Carried, TransferError> {
+        if last(&store.dump(None, 1).await?).is_some() {
+            return Err(TransferError::NotEmpty);
         }
-        if is_last || batch.len() >= BATCH || weight >= DUMP_SIZE {
-            let loaded = store.load(std::mem::take(&mut batch)).await;
-            loaded.map_err(|error| TransferError::Store { first, last: reader.line(), error })?;
-            (weight, first) = (0, reader.line() + 1);
-        }
-        if is_last {
-            return Ok(reader.carried());
+        let Import { mut reader, read: mut batch, mut has_ended } = self;
+        // The first line says that it is an export.
+        let (mut weight, mut first) = (weight(&batch), 2);
+        loop {
+            if !has_ended {
+                match reader.next()? {
+                    Some(kept) => {
+                        weight += self::weight(std::slice::from_ref(&kept));
+                        batch.push(kept);
+                    }
+                    None => has_ended = true,
+                }
+            }
+            if has_ended || batch.len() >= BATCH || weight >= DUMP_SIZE {
+                let loaded = store.load(std::mem::take(&mut batch)).await;
+                loaded.map_err(|error| TransferError::Store { first, last: reader.line(), error })?;
+                (weight, first) = (0, reader.line() + 1);
+            }
+            if has_ended {
+                return Ok(reader.carried());
+            }
         }
     }
+}
+
+fn weight(all: &[Kept]) -> usize {
+    all.iter().map(|kept| if let Kept::Task(kept) = kept { kept.weight() } else { 0 }).sum()
 }
 
 fn last(page: &[Kept]) -> Option<TaskId> {

@@ -177,7 +177,8 @@ fn task(line: TaskLine<'_>) -> Result<KeptTask, String> {
 }
 
 fn key(line: KeyLine<'_>) -> Result<IdempotencyKey, String> {
-    let digest = from_hex(&line.digest).ok_or_else(|| "has no valid digest".to_owned())?;
+    let digest = from_hex(&line.digest).and_then(|digest| digest.try_into().ok());
+    let digest = digest.ok_or_else(|| "has no valid digest".to_owned())?;
     Ok(IdempotencyKey { tool: line.tool.into_owned(), key: line.key.into_owned(), digest })
 }
 

@@ -13,6 +13,8 @@ fn the_manual_names_every_key_of_every_section() {
         &LIMITS,
         &METRICS,
         &AUDIT,
+        &ENCRYPTION,
+        &KEY,
         &UPSTREAM,
         &OAUTH,
         &SECRET,

@@ -18,7 +18,7 @@ async fn many_nodes_may_start_at_once() {
         join_all(starting).await.into_iter().map(|store| store.unwrap().unwrap()).collect();
     let id = stores[0].create(new_task()).await.unwrap().id;
     assert!(stores[5].get(id).await.unwrap().is_some());
-    assert_eq!(number(&admin(&options).await, "SELECT count(*) FROM taskgate_layout").await, 1);
+    assert_eq!(number(&admin(&options).await, "SELECT count(*) FROM taskgate_layout").await, 2);
     drop(stores);
     assert!(open(&options).get(id).await.unwrap().is_some(), "reopening finds everything");
 }

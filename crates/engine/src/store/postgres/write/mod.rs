@@ -11,9 +11,11 @@ mod job;
 mod lane;
 mod load;
 mod plan;
+mod rewrite;
 mod session;
 mod transaction;
 
 pub(super) use job::{Job, Written};
 pub(super) use lane::Lane;
 pub(super) use load::load;
+pub(super) use rewrite::rewritten;

@@ -5,6 +5,7 @@ mod bind;
 mod create;
 mod load;
 mod node;
+mod rewrite;
 mod secret;
 
 use rusqlite::Connection;
@@ -19,6 +20,7 @@ pub(super) use apply::Apply;
 pub(super) use create::Create;
 pub(super) use load::Load;
 pub(super) use node::{Bury, Join, Leave, Renew};
+pub(super) use rewrite::Rewrite;
 pub(super) use secret::KeepSecret;
 
 /// A write: statements that run in a transaction somebody else opens and commits.
