@@ -32,6 +32,7 @@ mod restart;
 mod resume;
 mod rounds;
 mod schemas;
+mod secrets;
 mod serve;
 mod site;
 mod situations;
