@@ -84,6 +84,26 @@ fn at(value: &Value, path: &[&str], found: &mut Vec<String>) {
     }
 }
 
+/// The secrets of a call.
+struct Secrets {
+    redactor: Redactor,
+    values: Vec<String>,
+}
+
+impl Secrets {
+    /// A line for people without them. Lines are cut to a length, and maybe in the middle of one.
+    fn line(&self, text: &str) -> String {
+        let clean = self.redactor.redact(text);
+        let Some(kept) = clean.strip_suffix('…') else { return clean.into_owned() };
+        let begun = |value: &String| {
+            let ends = value.char_indices().map(|(end, _)| end).filter(|end| *end > 0);
+            ends.filter_map(|end| value.get(..end)).filter(|begun| kept.ends_with(begun)).map(str::len).max()
+        };
+        let rest = self.values.iter().filter_map(begun).max().unwrap_or(0);
+        format!("{}…", kept.get(..kept.len() - rest).unwrap_or_default())
+    }
+}
+
 /// How long after the end of a call its secrets are kept out of the log: what a server writes may arrive after its answer.
 const LINGER: Duration = Duration::from_secs(30);
 
@@ -122,13 +142,14 @@ impl Runner for Discreet {
         if redactor.is_empty() {
             return self.with.run(work, report);
         }
-        let known = Lingering(Some(know_for_now(secrets)));
-        let words = redactor.clone();
-        report.says_as(move |text| words.redact(&text).into_owned());
+        let known = Lingering(Some(know_for_now(secrets.clone())));
+        let secrets = Arc::new(Secrets { redactor, values: secrets });
+        let words = secrets.clone();
+        report.says_as(move |text| words.line(&text));
         let run = self.with.run(work, report);
         Box::pin(async move {
             let _known = known;
-            clean(run.await, &redactor)
+            clean(run.await, &secrets)
         })
     }
 
@@ -141,14 +162,14 @@ impl Runner for Discreet {
     }
 }
 
-fn clean(ending: Ending, redactor: &Redactor) -> Ending {
-    let line = |text: String| redactor.redact(&text).into_owned();
+fn clean(ending: Ending, secrets: &Secrets) -> Ending {
+    let line = |text: String| secrets.line(&text);
     match ending {
         Ending::Finished(Outcome::Result { body, is_error, summary }) => {
             Ending::Finished(Outcome::Result { body, is_error, summary: summary.map(line) })
         }
         Ending::Finished(Outcome::Error { body, summary }) => Ending::Finished(Outcome::Error {
-            body: error(body, |text| redactor.redact(text)),
+            body: error(body, |text| secrets.redactor.redact(text)),
             summary: line(summary),
         }),
         Ending::Lost { message } => Ending::Lost { message: line(message) },
@@ -186,6 +207,20 @@ mod tests {
         assert_eq!(found(&["auth.token", "list.pin"], arguments), ["b", "7", "8"]);
         assert_eq!(found(&["auth"], arguments), ["b", "1"]);
         assert!(found(&["nothing", "password.more", ""], arguments).is_empty());
+    }
+
+    #[test]
+    fn of_a_secret_that_was_cut_nothing_is_left() {
+        let secrets = Secrets { redactor: Redactor::of(["sesame"]), values: vec!["sesame".to_owned()] };
+        for (text, clean) in [
+            ("open sesame now", "open [redacted] now"),
+            ("open sesa…", "open …"),
+            ("open s…", "open …"),
+            ("open sesa", "open sesa"),
+            ("open…", "open…"),
+        ] {
+            assert_eq!(secrets.line(text), clean);
+        }
     }
 
     #[test]

@@ -140,11 +140,12 @@ pub fn short(text: String) -> String {
     cut(&text, 300)
 }
 
-/// The beginning of a text, up to so many characters.
+/// The beginning of a text, up to so many characters, without what is known as a secret: of one that is cut in two nobody would know.
 pub fn cut(text: &str, longest: usize) -> String {
+    let text = redact(text);
     match text.char_indices().nth(longest) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        None => text.into_owned(),
     }
 }
 
