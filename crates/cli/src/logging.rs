@@ -1,6 +1,8 @@
-//! Logs go to stderr: stdout belongs to MCP, or to what a command was asked to print.
+//! Logs go to stderr: stdout belongs to MCP, or to what a command was asked to print. What is known as a secret is taken out of them.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{self, IsTerminal, Write, stderr};
+
+use taskgate_gateway::redact::redact_line;
 
 use tracing_subscriber::EnvFilter;
 
@@ -24,8 +26,22 @@ pub fn start() -> Result<(), Failure> {
     };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(stderr)
+        .with_writer(|| Discreet)
         .with_ansi(stderr().is_terminal())
         .init();
     Ok(())
+}
+
+/// Takes what must not be seen out of what is logged. Each line comes as a whole.
+struct Discreet;
+
+impl Write for Discreet {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        stderr().write_all(redact_line(&String::from_utf8_lossy(line)).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        stderr().flush()
+    }
 }

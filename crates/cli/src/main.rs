@@ -38,7 +38,7 @@ fn main() -> std::process::ExitCode {
     match run(Args::parse()) {
         Ok(()) => ExitCode::Success.into(),
         Err(Failure { code, message }) => {
-            eprintln!("taskgate: {}", display::clean(&message));
+            eprintln!("taskgate: {}", display::clean(&taskgate_gateway::redact::redact(&message)));
             code.into()
         }
     }

@@ -91,7 +91,11 @@ impl Granted {
             Some(kind) if !kind.eq_ignore_ascii_case("bearer") => {
                 Err("it gives tokens of a type that is not `Bearer`".to_owned())
             }
-            _ => Ok(granted),
+            _ => {
+                crate::redact::know(&granted.access_token);
+                granted.refresh_token.iter().for_each(|token| crate::redact::know(token));
+                Ok(granted)
+            }
         }
     }
 

@@ -30,7 +30,10 @@ impl Secret {
         };
         match found.trim() {
             "" => Err(format!("{self} is empty")),
-            text => Ok(text.to_owned()),
+            text => {
+                crate::redact::know(text);
+                Ok(text.to_owned())
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use crate::route::{Parked, States};
 use crate::rules::RuleBook;
 use crate::server::Sessions;
 use crate::server::http::Tls;
-use crate::upstream::{Callbacks, McpRunner, Request, Upstream, Yard};
+use crate::upstream::{Callbacks, Discreet, Marks, McpRunner, Request, Upstream, Yard};
 use crate::upstreams::Upstreams;
 
 /// The gateway: upstreams, engine and the servers in front of them. Cheap to clone.
@@ -259,7 +259,10 @@ impl Gateway {
         Ok(Launch {
             owner,
             runner: target.upstream.name().to_owned(),
-            with: own.unwrap_or_else(|| Arc::new(McpRunner(Arc::downgrade(&target.upstream)))),
+            with: Discreet::before(
+                Marks::of_tool(&target.policy),
+                own.unwrap_or_else(|| Arc::new(McpRunner(Arc::downgrade(&target.upstream)))),
+            ),
             work: Description::of(request).map_err(|error| RpcError::internal(error.to_string()))?,
             class,
             max_attempts: target.policy.max_attempts,

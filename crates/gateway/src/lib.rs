@@ -59,7 +59,7 @@ pub use server::http::TlsError;
 pub use taskgate_access as access;
 pub use taskgate_client::transport::http::{Auth, HttpServer, ServerUrl, TokenServer};
 pub use taskgate_client::transport::stdio::StdioCommand;
-pub use taskgate_credentials::{OAuth, Secret, Source};
+pub use taskgate_credentials::{OAuth, Secret, Source, redact};
 pub use taskgate_detached::Launcher;
 pub use taskgate_engine::store::{Findings, Kept, Vacuumed, is_encrypted, transfer};
 pub use taskgate_engine::{

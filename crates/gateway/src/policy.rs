@@ -8,6 +8,7 @@ use taskgate_access::AccessConfig;
 use taskgate_client::transport::Link;
 use taskgate_client::transport::http::HttpServer;
 use taskgate_client::transport::stdio::StdioCommand;
+use taskgate_credentials::redact;
 use taskgate_engine::NodeSettings;
 use taskgate_task::{LifetimePolicy, WorkClass};
 
@@ -47,6 +48,8 @@ pub struct ToolPolicy {
     pub max_attempts: u32,
     /// What a host may tell its model at once when a call became a task.
     pub immediate_response: Option<String>,
+    /// The arguments that are secrets, by their names; a dot goes into an object. Nothing is told of their values.
+    pub secret_arguments: Vec<String>,
     /// Whether arguments are held against the tool's `inputSchema` before anything starts. Those of a command always are.
     pub check_arguments: bool,
     /// What becomes of a result that is not as the tool's `outputSchema` says.
@@ -63,6 +66,7 @@ impl Default for ToolPolicy {
             class: None,
             max_attempts: 5,
             immediate_response: None,
+            secret_arguments: Vec::new(),
             check_arguments: false,
             check_output: CheckOutput::Off,
         }
@@ -410,7 +414,12 @@ pub struct DatabaseUrl(String);
 impl DatabaseUrl {
     /// This URL.
     pub fn new(url: impl Into<String>) -> Self {
-        DatabaseUrl(url.into())
+        let url = url.into();
+        let user = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(user, _)| user);
+        user.and_then(|user| user.split_once(':'))
+            .into_iter()
+            .for_each(|(_, password)| redact::know(password));
+        DatabaseUrl(url)
     }
 
     /// The whole URL.

@@ -83,9 +83,11 @@ impl Answer {
             .filter(|word| !word.is_empty())
             .collect();
         let shown = shown.join(" ");
+        // An API may say what it was sent.
+        let shown = taskgate_credentials::redact::redact(&shown);
         match shown.char_indices().nth(EXCERPT) {
             Some((end, _)) => format!("{}…", &shown[..end]),
-            None => shown,
+            None => shown.into_owned(),
         }
     }
 }

@@ -20,7 +20,7 @@ fn serve(folder: &Path) -> (Program, SocketAddr) {
 fn site() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::Builder::new().prefix("taskgate-audit-").tempdir().expect("a folder");
     let config = "listen = \"127.0.0.1:0\"\nsingle_user = true\nstore = \"tasks.db\"\n[audit]\nfile = \"audit.jsonl\"\n\
-                  [[upstream]]\nname = \"demo\"\ndemo = true\n[upstream.defaults]\ntasks = \"always\"\n";
+                  [[upstream]]\nname = \"demo\"\ndemo = true\n[upstream.defaults]\ntasks = \"always\"\nafter_crash = \"fail\"\n";
     fs::write(folder.path().join("taskgate.toml"), config).expect("written");
     let log = folder.path().join("audit.jsonl");
     (folder, log)

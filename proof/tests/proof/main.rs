@@ -33,6 +33,7 @@ mod restart;
 mod resume;
 mod rounds;
 mod schemas;
+mod secrets;
 mod serve;
 mod site;
 mod situations;

@@ -26,7 +26,8 @@ const IMPORTS: [(&str, &[&str]); 10] = [
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 28] = [
+const HOMES: [(&str, &[&str]); 29] = [
+    ("aho-corasick", &["credentials"]),
     ("rusqlite", &["engine", "client", "proof:dev"]),
     ("tokio-postgres", &["engine"]),
     ("deadpool-postgres", &["engine"]),

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use taskgate_credentials::redact::redact;
 
 /// How much of a process's last words an error text repeats, in bytes.
 const SHOWN: usize = 2000;
@@ -59,7 +60,8 @@ impl fmt::Display for CloseReason {
         }
         match self.stderr.as_deref().map(str::trim) {
             None | Some("") => Ok(()),
-            Some(stderr) => write!(f, "; stderr ended with: {}", last_bytes(stderr, SHOWN)),
+            // What of a secret is cut off at the front is no longer known as one, so it is looked for first.
+            Some(stderr) => write!(f, "; stderr ended with: {}", last_bytes(&redact(stderr), SHOWN)),
         }
     }
 }

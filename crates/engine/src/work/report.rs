@@ -1,5 +1,5 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use taskgate_task::{Inputs, MAX_STATE, Payload, Question, Refusal, Step, TaskId};
@@ -28,6 +28,17 @@ struct Shared {
     listener: Option<mpsc::UnboundedSender<InlineEvent>>,
     /// Why the work has not begun yet, if it has been let wait for its turn.
     queued: Mutex<Option<String>>,
+    /// In whose words the work says how it is getting on, if not in its own.
+    words: OnceLock<Words>,
+}
+
+/// Puts what is said for people into other words.
+struct Words(Box<dyn Fn(String) -> String + Send + Sync>);
+
+impl std::fmt::Debug for Words {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Words")
+    }
 }
 
 #[derive(Debug)]
@@ -74,7 +85,28 @@ impl Report {
         let last_sign = Mutex::new(Instant::now());
         let (mode, waits) = (Mutex::new(mode), AtomicBool::new(false));
         let (immediate, queued) = (Mutex::default(), Mutex::default());
-        Report(Arc::new(Shared { mode, last_sign, waits, immediate, listener, queued }))
+        Report(Arc::new(Shared {
+            mode,
+            last_sign,
+            waits,
+            immediate,
+            listener,
+            queued,
+            words: OnceLock::new(),
+        }))
+    }
+
+    /// From here on what is said for people is put into other words, such as without what must not be seen. What is passed on as it
+    /// came is not. Only the first who asks for it is heard.
+    pub fn says_as(&self, words: impl Fn(String) -> String + Send + Sync + 'static) {
+        let _ = self.0.words.set(Words(Box::new(words)));
+    }
+
+    fn in_words(&self, message: String) -> String {
+        match self.0.words.get() {
+            Some(Words(words)) => words(message),
+            None => message,
+        }
     }
 
     /// From here on everything goes to the task, which is made with what was put down so far.
@@ -204,6 +236,7 @@ impl Report {
 
     /// A line that must not be left out, as progress may be: nothing may follow it for a long time.
     fn line(&self, message: String) {
+        let message = self.in_words(message);
         self.sign();
         if let Mode::Task { engine, id, fence, .. } = &*self.0.mode.lock() {
             tell(engine, *id, *fence, message);
@@ -221,6 +254,7 @@ impl Report {
     /// caller who listens to it.
     pub fn progress(&self, message: Option<String>, raw: Payload) {
         self.sign();
+        let message = message.map(|message| self.in_words(message));
         match &mut *self.0.mode.lock() {
             Mode::Inline { events, .. } => {
                 let _ = events.send(InlineEvent::Progress { message, raw });
@@ -240,7 +274,7 @@ impl Report {
     /// What a host may tell its model at once, should this call become a task after that; its status message until there is a better
     /// one.
     pub fn immediate(&self, text: String) {
-        *self.0.immediate.lock() = Some(text);
+        *self.0.immediate.lock() = Some(self.in_words(text));
     }
 
     pub(crate) fn said_at_once(&self) -> Option<String> {

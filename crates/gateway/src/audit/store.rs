@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::Deserialize;
-use taskgate_engine::store::{Heard, Kept, Node, Page};
+use taskgate_engine::store::{Heard, Kept, KeptTask, Node, Page};
 use taskgate_engine::{Clock, Feed, Store, StoreError, Stored, Tally};
 use taskgate_task::{
     Change, Event, IdempotencyKey, NewTask, NodeId, Owner, Payload, Step, Task, TaskId, Timestamp,
@@ -230,6 +230,14 @@ impl Store for Audited {
 
     fn load(&self, kept: Vec<Kept>) -> Stored<()> {
         self.store.load(kept)
+    }
+
+    fn rewrite(&self, kept: Vec<KeptTask>) -> Stored<usize> {
+        self.store.rewrite(kept)
+    }
+
+    fn keep(&self, name: &str, fresh: Vec<u8>) -> Stored<Vec<u8>> {
+        self.store.keep(name, fresh)
     }
 
     fn secret(&self, name: &str) -> Stored<[u8; 32]> {

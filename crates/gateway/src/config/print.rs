@@ -400,6 +400,7 @@ fn write_policy(out: &mut String, policy: &ToolPolicy) -> fmt::Result {
     set(out, "max_attempts", policy.max_attempts)?;
     // An empty text is written, too: it keeps a tool from getting its upstream's.
     set(out, "immediate_response", text(policy.immediate_response.as_deref().unwrap_or_default()))?;
+    set(out, "secret_arguments", list(&policy.secret_arguments))?;
     set(out, "check_arguments", policy.check_arguments)?;
     let check_output = match policy.check_output {
         CheckOutput::Off => "off",

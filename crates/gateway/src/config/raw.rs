@@ -115,6 +115,7 @@ const POLICY_KEYS: &[&str] = &[
     "after_crash",
     "max_attempts",
     "immediate_response",
+    "secret_arguments",
     "check_arguments",
     "check_output",
 ];
@@ -215,6 +216,7 @@ pub(super) struct RawPolicy {
     pub(super) after_crash: Entry<String>,
     pub(super) max_attempts: Entry<i64>,
     pub(super) immediate_response: Entry<String>,
+    pub(super) secret_arguments: Entry<Vec<Spanned<String>>>,
     pub(super) check_arguments: Entry<bool>,
     pub(super) check_output: Entry<String>,
 }
@@ -242,7 +244,17 @@ impl RawConfig {
             table,
             &TOP,
             &[
-                &CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &AUDIT, &ENCRYPTION, &DEFAULTS, &UPSTREAM, &RULES, &RULE,
+                &CONNECTIONS,
+                &TLS,
+                &HOSTS,
+                &LIMITS,
+                &METRICS,
+                &AUDIT,
+                &ENCRYPTION,
+                &DEFAULTS,
+                &UPSTREAM,
+                &RULES,
+                &RULE,
             ],
             problems,
         );
@@ -378,6 +390,7 @@ impl RawPolicy {
             after_crash: fields.get("after_crash"),
             max_attempts: fields.get("max_attempts"),
             immediate_response: fields.get("immediate_response"),
+            secret_arguments: fields.get("secret_arguments"),
             check_arguments: fields.get("check_arguments"),
             check_output: fields.get("check_output"),
         }

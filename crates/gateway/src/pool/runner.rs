@@ -9,7 +9,7 @@ use taskgate_task::Owner;
 use super::Pool;
 use crate::bounds::Turn;
 use crate::rules::Again;
-use crate::upstream::{McpRunner, Upstream};
+use crate::upstream::{Discreet, Marks, McpRunner, Upstream};
 
 /// Runs what was begun before, when it was not known yet on which connection.
 struct EachOwner {
@@ -50,6 +50,7 @@ impl Pool {
         let with = upstream.own_runner().unwrap_or_else(|| {
             Arc::new(EachOwner { pool: Arc::downgrade(self), name: upstream.name().into() })
         });
+        let with = Discreet::before(Marks::of_upstream(&upstream.spec()), with);
         Turn::before(self.limits.clone(), Again::of(&self.common.rules, upstream), with, None)
     }
 }

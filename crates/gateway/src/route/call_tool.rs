@@ -21,7 +21,7 @@ use crate::immediate;
 use crate::policy::TaskMode;
 use crate::rules::Again;
 use crate::session::Outlet;
-use crate::upstream;
+use crate::upstream::{self, redacted};
 
 /// What a call becomes.
 pub(super) enum Shape {
@@ -73,7 +73,8 @@ impl Gateway {
             // Later versions have wrong arguments as a result of the tool, which its runner gives (SEP-1303).
             let tool = target.tool.as_ref().map_or(&*call.name, |tool| &tool.name);
             let checked = target.upstream.check_arguments(tool, request.params.arguments());
-            checked.map_err(|why| rpc(RpcError::invalid_params(why)))?;
+            let clean = |why| redacted(&target.policy, request.params.arguments(), why);
+            checked.map_err(|why| rpc(RpcError::invalid_params(clean(why))))?;
         }
         let mut inline = Inline::new(self, caller, request, target, out);
         inline.lasts = !matches!(shape, Shape::Inline);
@@ -258,7 +259,8 @@ impl Gateway {
 /// What a host may tell its model at once, should the call become a task.
 pub(super) fn immediate_of(target: &Target, request: &Request<'_>) -> Option<String> {
     let template = target.policy.immediate_response.as_deref()?;
-    Some(immediate::fill(template, request.params.arguments()))
+    let arguments = request.params.arguments();
+    Some(redacted(&target.policy, arguments, immediate::fill(template, arguments)))
 }
 
 /// Whether a tool that is configured so may be called again.

@@ -20,6 +20,7 @@ use crate::gateway::{Gateway, Target};
 use crate::policy::TaskMode;
 use crate::random::random;
 use crate::session::{Outlet, Session};
+use crate::upstream::redacted;
 
 impl Gateway {
     /// Answers a request about tasks in the words of this generation; `None` if it is none.
@@ -136,7 +137,8 @@ impl Gateway {
             let tool = target.tool.as_ref().map_or(&*name, |tool| &tool.name);
             let checked = target.upstream.check_arguments(tool, request.params.arguments());
             if caller.dialect().is_none() {
-                checked.map_err(RpcError::invalid_params)?;
+                let clean = |why| redacted(&target.policy, request.params.arguments(), why);
+                checked.map_err(|why| RpcError::invalid_params(clean(why)))?;
             }
             let own = |raw: &Payload| for_upstream(&bare(raw)?, &request.params, caller, tool);
             self.launch_of(caller, request, &target, own, None, true)?

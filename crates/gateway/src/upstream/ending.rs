@@ -1,10 +1,15 @@
 //! What an upstream's answer means as the end of a call, and what people are told of it.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use taskgate_credentials::redact::redact;
 use taskgate_engine::Ending;
 use taskgate_task::{InvalidPayload, Outcome, Payload, Question};
 use taskgate_wire::{RawObject, RpcError, meta};
+
+use super::discreet;
 
 /// What a result decides here. Every member is looked at on its own, so that one of a wrong type does not take the
 /// rest of a result, and the work behind it, away from the caller.
@@ -54,7 +59,7 @@ pub fn ended(result: Payload) -> Ending {
     // Only `true` says error. Whatever else stands there, the caller gets to see it, and a result is not called failed
     // on a guess.
     let is_error = shape.is_error.is_some_and(|said| said.get() == "true");
-    let summary = if is_error { shape.content.and_then(first_text) } else { None };
+    let summary = if is_error { shape.content.and_then(first_text).map(clean) } else { None };
     Ending::Finished(Outcome::Result { body: result, is_error, summary })
 }
 
@@ -78,12 +83,14 @@ pub fn question(key: &str, request: &RawValue) -> Result<Question, InvalidPayloa
 
 /// The end of a request that failed with this error object.
 pub fn failed(body: Payload, summary: String) -> Ending {
-    Ending::Finished(Outcome::Error { body, summary })
+    let body = discreet::error(body, |text| redact(text));
+    Ending::Finished(Outcome::Error { body, summary: clean(summary) })
 }
 
 /// The end of a call that its tool would not take, or whose result is none: a result, so that a model can read it and do
 /// better (SEP-1303).
 pub fn refused(message: &str) -> Ending {
+    let message = &*redact(message);
     let content = serde_json::json!([{ "type": "text", "text": message }]);
     match Payload::from_value(&serde_json::json!({ "content": content, "isError": true })) {
         Ok(body) => {
@@ -97,6 +104,14 @@ pub fn refused(message: &str) -> Ending {
 /// The end of a request that failed here, in words.
 pub fn failed_with(message: &str) -> Ending {
     failed(RpcError::internal(message).to_payload(), message.to_owned())
+}
+
+/// What others say, without what is known as a secret.
+fn clean(text: String) -> String {
+    match redact(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(clean) => clean,
+    }
 }
 
 /// The message of an error object, short enough for a status line.
@@ -125,11 +140,12 @@ pub fn short(text: String) -> String {
     cut(&text, 300)
 }
 
-/// The beginning of a text, up to so many characters.
+/// The beginning of a text, up to so many characters, without what is known as a secret: of one that is cut in two nobody would know.
 pub fn cut(text: &str, longest: usize) -> String {
+    let text = redact(text);
     match text.char_indices().nth(longest) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        None => text.into_owned(),
     }
 }
 

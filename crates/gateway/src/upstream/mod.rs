@@ -6,6 +6,7 @@ mod catalog;
 mod checkpoint;
 mod checks;
 mod command;
+mod discreet;
 mod ending;
 mod holder;
 mod hosted;
@@ -39,6 +40,7 @@ pub use checkpoint::{Checkpoint, NotSaved};
 pub use command::{
     CommandRunner, CommandTool, Commands, Group, NoPattern, NoWord, Output, Pattern, Stdin, Word, Yard,
 };
+pub use discreet::{Discreet, Marks, redacted};
 pub use ending::failed;
 pub use holder::Holder;
 pub use hosted::with_tasks;

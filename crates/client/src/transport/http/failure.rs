@@ -1,7 +1,9 @@
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
 use reqwest::StatusCode;
+use taskgate_credentials::redact::redact;
 
 /// Why one request of ours has no answer, while its connection goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +32,13 @@ pub enum FailureKind {
 impl RequestFailure {
     /// Of this kind, in these words.
     pub fn new(kind: FailureKind, what: impl Into<String>) -> Self {
-        RequestFailure { kind, what: what.into() }
+        // It may hold words of the server's, which may hold what it was sent.
+        let what = what.into();
+        let what = match redact(&what) {
+            Cow::Borrowed(_) => what,
+            Cow::Owned(clean) => clean,
+        };
+        RequestFailure { kind, what }
     }
 
     /// Whether every other request on this connection fails as well, while one on a new connection may not.

@@ -1,6 +1,7 @@
 //! An upstream that is a URL: where it is, and how it is shown who is calling.
 
 use std::path::Path;
+use taskgate_credentials::redact::{self, is_secret_name};
 
 use taskgate_client::transport::http::{Auth, HeaderName, HttpServer, ServerUrl, TokenServer};
 use taskgate_credentials::{OAuth, Secret};
@@ -24,6 +25,9 @@ pub struct UrlServer {
     pub is_hidden: bool,
 }
 
+/// From how many bytes on what has no telling name is taken for a secret.
+pub(super) const LONG: usize = 8;
+
 /// Checks the `url` of this upstream and what belongs to it; nothing if it has none that can be used.
 pub(super) fn check(
     url: &Spanned<RawSecret>,
@@ -34,7 +38,7 @@ pub(super) fn check(
     let server_url = secret(url, "url", around).and_then(|text| {
         let text =
             text.read().map_err(|why| around.problems.add(url.span(), format!("`url`: {why}"))).ok()?;
-        let parsed = ServerUrl::parse(&text);
+        let parsed = ServerUrl::parse(&text).inspect(know_query);
         parsed
             .map_err(|why| {
                 // It may be a secret, wherever it comes from.
@@ -107,6 +111,9 @@ fn headers(written: Option<&Spanned<Vec<RawHeader>>>, around: &Surroundings<'_>)
         }
         let is_secret = !matches!(value.get_ref(), RawSecret::Plain(_)) || parsed == "authorization";
         if let Some(value) = header_value(value, "headers", around) {
+            if is_secret || is_secret_name(parsed.as_str()) {
+                know_text(&value);
+            }
             headers.push(Header { name: parsed, value, is_secret });
         }
     }
@@ -126,7 +133,9 @@ fn auth(raw: &RawUpstream, url: Option<&ServerUrl>, around: &Surroundings<'_>) -
         return Auth::None;
     }
     match (&raw.bearer, &raw.oauth) {
-        (Some(bearer), _) => header_value(bearer, "bearer", around).map_or(Auth::None, Auth::Bearer),
+        (Some(bearer), _) => {
+            header_value(bearer, "bearer", around).inspect(know_text).map_or(Auth::None, Auth::Bearer)
+        }
         (None, Some(oauth)) => check_oauth(oauth, url, around)
             .map_or(Auth::None, |tokens| Auth::OAuth(std::sync::Arc::new(tokens))),
         (None, None) => Auth::None,
@@ -165,8 +174,9 @@ fn check_oauth(
         "form" => Ok(true),
         _ => Err("is none of these words".to_owned()),
     });
-    let optional =
-        |entry: &Entry<RawSecret>, key| entry.as_ref().and_then(|entry| secret(entry, key, around));
+    let optional = |entry: &Entry<RawSecret>, key| {
+        entry.as_ref().and_then(|entry| secret(entry, key, around)).inspect(know_text)
+    };
     let scopes = raw.scopes.as_ref().map(|scopes| {
         for scope in scopes.get_ref() {
             if scope.get_ref().is_empty() || scope.get_ref().contains(char::is_whitespace) {
@@ -215,6 +225,24 @@ fn header_value(entry: &Spanned<RawSecret>, key: &str, around: &Surroundings<'_>
     }
 }
 
+/// Keeps a secret that is written out from being shown. Others are known as soon as they are read.
+fn know_text(secret: &Secret) {
+    if let Secret::Text(text) = secret {
+        redact::know(text);
+        // Of a header with a scheme, what follows it is the secret.
+        text.split_whitespace().skip(1).for_each(redact::know);
+    }
+}
+
+/// What stands in a URL's query is a secret more often than not.
+fn know_query(url: &ServerUrl) {
+    for (name, value) in url.as_url().query_pairs() {
+        if is_secret_name(&name) || value.len() >= LONG {
+            redact::know(&value);
+        }
+    }
+}
+
 /// A secret that is there now.
 fn secret(entry: &Spanned<RawSecret>, key: &str, around: &Surroundings<'_>) -> Option<Secret> {
     let secret = place_of(entry, key, around)?;
@@ -235,7 +263,10 @@ pub(super) fn place_of(entry: &Spanned<RawSecret>, key: &str, around: &Surroundi
         }
         RawSecret::Plain(text) => Some(Secret::Text(text.clone())),
         RawSecret::FromEnv(name) => match (around.env)(name.get_ref()).filter(|value| !value.is_empty()) {
-            Some(value) => Some(Secret::Text(value.trim_end_matches(['\r', '\n']).to_owned())),
+            Some(value) => {
+                redact::know(&value);
+                Some(Secret::Text(value.trim_end_matches(['\r', '\n']).to_owned()))
+            }
             None => {
                 let what = format!("the environment variable {} is not set", name.get_ref().escape_debug());
                 let help = format!("set it before taskgate starts; it is the `{key}` of this upstream");

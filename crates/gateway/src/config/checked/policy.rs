@@ -74,6 +74,13 @@ pub(super) fn check(raw: &RawPolicy, inherited: &ToolPolicy, around: &Surroundin
     if let Some(response) = response {
         policy.immediate_response = Some(response).filter(|response| !response.trim().is_empty());
     }
+    if let Some(written) = &raw.secret_arguments {
+        let allowed = r#"the name of an argument; a dot goes into an object, as in "auth.token""#;
+        let names = written.get_ref().iter();
+        policy.secret_arguments = names
+            .filter_map(|name| around.parsed_at(name, "secret_arguments", allowed, parse_argument))
+            .collect();
+    }
     if let Some(check) = &raw.check_arguments {
         policy.check_arguments = *check.get_ref();
     }
@@ -82,6 +89,14 @@ pub(super) fn check(raw: &RawPolicy, inherited: &ToolPolicy, around: &Surroundin
         policy.check_output = check;
     }
     policy
+}
+
+fn parse_argument(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("is empty".to_owned()),
+        _ if text.split('.').any(str::is_empty) => Err("has a dot without a name beside it".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 fn parse_check_output(word: &str) -> Result<CheckOutput, String> {

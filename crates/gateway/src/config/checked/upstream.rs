@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use taskgate_credentials::redact::{self, is_secret_name};
 
 use taskgate_client::transport::stdio::StdioCommand;
 use toml::Spanned;
 
+use super::http::LONG;
 use super::{Surroundings, UrlServer, http, job, place, policy, run, span_of};
 use crate::config::raw::{RawUpstream, RawValue};
 use crate::policy::{Speak, ToolPolicy, UpstreamKind, UpstreamSessions, UpstreamSpec, UpstreamTasks};
@@ -300,6 +302,7 @@ fn check_command(
         }
         text.push(word.get_ref().clone());
     }
+    know_options(&text);
     let mut text = text.into_iter();
     let program = text.next().unwrap_or_default();
     if program.is_empty() {
@@ -308,6 +311,19 @@ fn check_command(
     }
     let Process { env, clear_env, cwd } = check_process(raw, around);
     StdioCommand { env, clear_env, cwd, ..StdioCommand::new(program).args(text) }
+}
+
+/// What follows an option whose name says that it is a secret is one. Everybody on the machine can see it, but not everybody the log.
+fn know_options(words: &[String]) {
+    for (index, word) in words.iter().enumerate() {
+        match word.split_once('=') {
+            Some((name, value)) if is_secret_name(name) => redact::know(value),
+            None if word.starts_with('-') && is_secret_name(word) => {
+                words.get(index + 1).into_iter().for_each(|value| redact::know(value));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Where and with what a process starts, whatever it is.
@@ -345,9 +361,20 @@ fn check_env(raw: &RawUpstream, around: &Surroundings<'_>) -> Vec<(String, Strin
                 around.problems.add(name.span(), what);
                 continue;
             }
-            RawValue::Plain(text) => text.clone(),
+            RawValue::Plain(text) => {
+                if is_secret_name(name.get_ref()) {
+                    redact::know(text);
+                }
+                text.clone()
+            }
             RawValue::FromEnv(source) => match (around.env)(source.get_ref()) {
-                Some(value) => value,
+                Some(value) => {
+                    let is_named = is_secret_name(name.get_ref()) || is_secret_name(source.get_ref());
+                    if is_named || value.len() >= LONG {
+                        redact::know(&value);
+                    }
+                    value
+                }
                 None => {
                     // Started without it, the server would fail later and in its own, less clear words.
                     let what =

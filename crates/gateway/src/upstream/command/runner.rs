@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
+use taskgate_credentials::redact::redact;
 use taskgate_detached::{Attempt, DetachedError, Environment, Seen, Spec, State, Supervisor};
 use taskgate_engine::{Clock, Ending, NotStopped, Report, Runner, SystemClock, Work};
 use taskgate_task::{Payload, Timestamp};
@@ -269,7 +270,7 @@ impl<'a> Progress<'a> {
         self.looked = Some(Instant::now());
         let seen = attempt.seen();
         if seen.bytes > self.seen.bytes {
-            let line = seen.line.clone();
+            let line = seen.line.as_deref().map(|line| redact(line).into_owned());
             match self.pattern {
                 None => {
                     let raw = notification(json!(seen.bytes), None, line.as_deref());
