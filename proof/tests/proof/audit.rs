@@ -112,3 +112,36 @@ fn a_file_is_moved_away_and_nothing_is_lost() {
     let ended = tasks(&lines(&log), |line| line["to"] == "failed");
     assert_eq!(ended.len(), 2, "the shutdown itself has its lines");
 }
+
+/// `/dev/full` takes nothing, as a disk that is full. Then nothing begins where nothing may be done without a line, what was done can be
+/// looked at, and what was kept is written as soon as it can be.
+#[test]
+fn without_a_line_nothing_is_done_if_it_is_so_configured() {
+    for (word, does) in [("log", true), ("refuse", false)] {
+        let (folder, log) = site();
+        let file = folder.path().join("taskgate.toml");
+        let config = fs::read_to_string(&file).expect("the file");
+        let config = config.replace("[audit]\n", &format!("[audit]\non_failure = \"{word}\"\n"));
+        fs::write(&file, config.replace("\"always\"", "\"always\"\nrun_limit = \"10m\"")).expect("written");
+        std::os::unix::fs::symlink("/dev/full", &log).expect("linked");
+        let (gateway, address) = serve(folder.path());
+        let mut client = Modern::new(address);
+        // Nobody knows yet that it cannot be written.
+        let first = client.create("slow_report", json!({ "topic": "a", "seconds": 60 })).expect("a handle");
+        wait::until("a word in the log", || {
+            gateway.said().contains("audit log cannot be written").then_some(())
+        });
+        assert_eq!(client.get(&first)["status"], "working");
+        let call = json!({ "name": "slow_report", "arguments": { "topic": "b", "seconds": 60 } });
+        let second = client.call("tools/call", call.clone());
+        assert_eq!(second.is_ok(), does, "{second:?}");
+        fs::remove_file(&log).expect("removed");
+        signal(gateway.pid(), "HUP");
+        let third = wait::until("new work", || client.call("tools/call", call.clone()).ok());
+        gateway.terminate();
+        let created = tasks(&lines(&log), |line| line["event"] == "create");
+        assert!(created.contains(&third["taskId"].as_str().expect("an id")[..16]), "{created:?}");
+        assert_eq!(created.contains(&first[..16]), !does, "what was kept: {created:?}");
+        assert_eq!(lines(&log).iter().any(|line| line["reason"] == "audit"), !does);
+    }
+}

@@ -310,6 +310,36 @@ fn files(folder: &Path, all: &mut Vec<std::path::PathBuf>) {
     }
 }
 
+/// What the command line says of calls of the gateway and of an API that refuses everything. What it remembers lies in the folder.
+fn commands(folder: &Path, gateway: SocketAddr) -> String {
+    let mut said = String::new();
+    let query = percent(QUERY);
+    for (url, token) in [
+        (format!("http://{gateway}/mcp?api_key={query}"), INBOUND),
+        (format!("http://{}/mcp?api_key={query}", echo()), BEARER),
+    ] {
+        let mut command = Command::new(programs::taskgate());
+        let header = format!("X-Api-Key: {HEADER}");
+        command.args([
+            "call",
+            &url,
+            "broken",
+            "password=other",
+            "--header",
+            &header,
+            "--bearer-env",
+            "TOKEN",
+        ]);
+        command.current_dir(folder).env("XDG_STATE_HOME", folder.join("state"));
+        let output = command.env("TASKGATE_LOG", "trace").env("TOKEN", token).output().expect("it runs");
+        assert!(!output.status.success());
+        said.push_str(&String::from_utf8_lossy(&output.stdout));
+        said.push_str(&String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(said.contains("TRACE") && folder.join("state").is_dir());
+    said
+}
+
 /// No secret is in any log, file, number or answer, but where it must be: in the store what is still to be done and what a tool
 /// has answered, and with a command its arguments.
 #[test]
@@ -369,7 +399,7 @@ fn no_secret_is_anywhere_but_where_it_must_be() {
     let refused = Http::new(address).post(&[("Authorization", "Bearer wrong")], "{}").expect("an answer");
     client.heard.push_str(&refused.body);
     let measured = Http::new(numbers).get("/metrics").expect("the numbers").body;
-    let mut shown = String::new();
+    let (mut shown, mut found) = (String::new(), Vec::new());
     let mut run = |words: &[&str]| {
         let mut command = Command::new(programs::taskgate());
         let output = command.args(words).current_dir(folder.path()).output().expect("it runs");
@@ -379,13 +409,14 @@ fn no_secret_is_anywhere_but_where_it_must_be() {
     };
     run(&["tasks", "list", "--store", "tasks.db", "--output", "json"]);
     ids.iter().for_each(|id| run(&["tasks", "show", id, "--store", "tasks.db"]));
+    let said = commands(folder.path(), address);
+    search("the command line", &said, &CONFIGURED, &mut found);
     let said = gateway.said();
     assert!(said.contains("TRACE"), "the log is not at its finest");
     assert!(said.contains("called with [redacted]"), "what a server writes is not in the log");
     gateway.terminate();
 
     let all: Vec<_> = CONFIGURED.into_iter().chain(MARKED).collect();
-    let mut found = Vec::new();
     search("the log", &said, &all, &mut found);
     search("what clients were told", &client.heard, &all, &mut found);
     search("the numbers", &measured, &all, &mut found);

@@ -10,7 +10,7 @@ mod trusted;
 use std::path::PathBuf;
 
 use taskgate_client::Endpoint;
-use taskgate_gateway::{Auth, HttpServer, Secret, ServerUrl, StdioCommand};
+use taskgate_gateway::{Auth, HttpServer, Secret, ServerUrl, StdioCommand, redact};
 
 use crate::args::server::Server;
 use crate::exit_code::{ExitCode, Failure};
@@ -122,6 +122,7 @@ fn with_options(mut http: HttpServer, server: &Server, around: &Surroundings) ->
         let token =
             token.ok_or_else(|| invalid(format!("--bearer-env: the variable {variable} is not set")))?;
         http.headers.retain(|(name, _)| name.as_str() != "authorization");
+        redact::know(&token);
         http.auth = Auth::Bearer(Secret::Text(token));
     }
     let has_credentials = http.auth != Auth::None || !http.headers.is_empty();
@@ -139,6 +140,10 @@ fn with_options(mut http: HttpServer, server: &Server, around: &Surroundings) ->
 fn put(http: &mut HttpServer, name: &str, value: String) -> Result<(), Failure> {
     let parsed = name.parse().map_err(|_| invalid(format!("{name:?} is no name of a header")))?;
     http.headers.retain(|(other, _)| *other != parsed);
+    if redact::is_secret_name(name) {
+        // Of one with a scheme, what follows it is the secret.
+        [value.as_str()].into_iter().chain(value.split_whitespace().skip(1)).for_each(redact::know);
+    }
     http.headers.push((parsed, Secret::Text(value)));
     Ok(())
 }

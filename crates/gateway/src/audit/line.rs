@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::time::SystemTime;
 
 use serde::Serialize;
+use taskgate_engine::{Clock, SystemClock};
 use taskgate_task::{NodeId, TaskId, Timestamp};
 use taskgate_wire::dialect::iso;
 
@@ -123,8 +123,7 @@ impl<'a> Line<'a> {
 
     /// A line about something that happens now.
     pub fn now(event: &'static str) -> Line<'a> {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Line::at(Timestamp::from_millis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)), event)
+        Line::at(SystemClock.now(), event)
     }
 
     /// As it is written, with the end of the line.
@@ -157,7 +156,6 @@ pub fn short(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde passes members so")]
 fn short_text<S: serde::Serializer>(text: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
     text.map(short).serialize(serializer)
 }

@@ -83,7 +83,7 @@ pub fn question(key: &str, request: &RawValue) -> Result<Question, InvalidPayloa
 
 /// The end of a request that failed with this error object.
 pub fn failed(body: Payload, summary: String) -> Ending {
-    let body = discreet::error(body, |text| redact(text));
+    let body = discreet::error(body, redact);
     Ending::Finished(Outcome::Error { body, summary: clean(summary) })
 }
 

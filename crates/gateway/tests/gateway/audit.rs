@@ -12,8 +12,9 @@ use taskgate_gateway::{
 use crate::harness::http::send;
 use crate::harness::{Board, Era, Host, Modern, Old, Pipe, Server, builder, eventually, settings, steps};
 
-fn audited(path: &Path, on_failure: OnAuditFailure) -> Settings {
-    let audit = Some(AuditSettings { to: AuditPlace::File(path.to_owned()), on_failure });
+fn audited(path: &Path) -> Settings {
+    let to = AuditPlace::File(path.to_owned());
+    let audit = Some(AuditSettings { to, on_failure: OnAuditFailure::Log });
     Settings { audit, single_user: true, ..settings() }
 }
 
@@ -57,7 +58,7 @@ async fn the_lines_of_a_task_are_these() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("audit.jsonl");
     let board = Board::new(Era::Both);
-    let server = Server::start(gateway(&board, audited(&path, OnAuditFailure::Log)).await).await;
+    let server = Server::start(gateway(&board, audited(&path)).await).await;
     let modern = Modern::new(&server);
     let id = modern
         .task(
@@ -110,7 +111,7 @@ async fn every_dialect_has_its_lines() {
     let path = directory.path().join("audit.jsonl");
     let board = Board::new(Era::Both);
     let hosts = HostSettings { budget: Some(Duration::from_millis(50)), ..HostSettings::default() };
-    let settings = Settings { hosts, ..audited(&path, OnAuditFailure::Log) };
+    let settings = Settings { hosts, ..audited(&path) };
     let server = Server::start(gateway(&board, settings).await).await;
     let result = json!([{"return": {"content": []}}]);
 
@@ -202,8 +203,7 @@ async fn who_is_not_let_in_has_a_line() {
     let resource = Resource::parse("https://gate.example/mcp").expect("an address");
     let auth = AccessConfig { resource, issuers: Vec::new(), tokens: vec![token], proxy: None, rights };
     let limits = LimitSettings { owner_open_tasks: Some(1), ..LimitSettings::default() };
-    let settings =
-        Settings { auth: Some(auth), single_user: false, limits, ..audited(&path, OnAuditFailure::Log) };
+    let settings = Settings { auth: Some(auth), single_user: false, limits, ..audited(&path) };
     let server = Server::start(gateway(&Board::new(Era::Both), settings).await).await;
     assert_eq!(send(server.addr, "POST", &[], b"{}").await.status, 401);
     assert_eq!(
@@ -246,7 +246,7 @@ async fn who_is_not_let_in_has_a_line() {
 async fn a_hostile_name_stays_one_short_line() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("audit.jsonl");
-    let gateway = gateway(&Board::new(Era::Both), audited(&path, OnAuditFailure::Log)).await;
+    let gateway = gateway(&Board::new(Era::Both), audited(&path)).await;
     let mut pipe = Pipe::start(&gateway);
     let hostile = format!("a\n{{\"event\":\"create\"}}\n{}", "x".repeat(1 << 20));
     let info = json!({"name": hostile, "version": hostile});
@@ -259,39 +259,4 @@ async fn a_hostile_name_stays_one_short_line() {
     assert_eq!(written.iter().filter(|line| line["event"] == "create").count(), 1, "{written:?}");
     let text = std::fs::read_to_string(&path).expect("read");
     assert!(text.lines().all(|line| line.len() < 4096));
-}
-
-/// `/dev/full` takes nothing: then nothing begins where nothing may be done without a line, and what was done can be read.
-#[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_written_is_not_done_if_it_is_so_configured() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("audit.jsonl");
-    for (on_failure, does) in [(OnAuditFailure::Log, true), (OnAuditFailure::Refuse, false)] {
-        let _ = std::fs::remove_file(&path);
-        std::os::unix::fs::symlink("/dev/full", &path).expect("linked");
-        let board = Board::new(Era::Both);
-        let server = Server::start(gateway(&board, audited(&path, on_failure)).await).await;
-        let modern = Modern::new(&server);
-        // Nobody knows yet that it cannot be written.
-        let id = modern.task("always", json!([{"return": {"content": []}}])).await;
-        modern.until(&id, "completed").await;
-        let calls = board.count("calls");
-        let answer = modern.tool("always", json!([])).await;
-        assert_eq!(answer.json["error"].is_null(), does, "{}", answer.raw);
-        if does {
-            // The handle may be there before the work has begun.
-            eventually("the call", || async { (board.count("calls") > calls).then_some(()) }).await;
-            continue;
-        }
-        assert_eq!(board.count("calls"), calls);
-        std::fs::remove_file(&path).expect("removed");
-        server.gateway.reopen_audit();
-        let all = until(&path, |line| line["reason"] == "audit").await;
-        assert!(is(&all[0], "create", &id), "what was kept comes first: {all:?}");
-        eventually("new work", || async {
-            modern.tool("always", json!([])).await.json["error"].is_null().then_some(())
-        })
-        .await;
-    }
 }
