@@ -185,7 +185,8 @@ impl KeyRing {
             // It stands for what is not there, too.
             Value::Payload(payload) if payload.as_str() == "null" => {}
             Value::Payload(payload) => {
-                let sealed = Payload::from_value(&close(payload.as_str())?)
+                // Nothing in it needs to be escaped.
+                let sealed = Payload::parse(format!("\"{}\"", close(payload.as_str())?))
                     .map_err(|error| StoreError::Failed(error.to_string()))?;
                 let plain = std::mem::replace(payload, sealed.clone());
                 if let Some(known) = known {
