@@ -13,6 +13,7 @@ pub use address::{Kind, kind_of};
 pub use allowed::{Allowed, Reach};
 pub use origin::Origin;
 
+use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -27,7 +28,14 @@ pub struct Denied {
     pub kind: Kind,
 }
 
-impl std::error::Error for Denied {}
+impl Error for Denied {}
+
+impl Denied {
+    /// The reason of an error, if it is one of these.
+    pub fn among<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Denied> {
+        error.downcast_ref().or_else(|| Denied::among(error.source()?))
+    }
+}
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

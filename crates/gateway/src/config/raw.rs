@@ -5,6 +5,7 @@ pub(super) mod connections;
 pub(super) mod hosts;
 pub(super) mod http;
 pub(super) mod limits;
+pub(super) mod network;
 pub(super) mod rules;
 mod run;
 
@@ -19,6 +20,7 @@ use connections::{CONNECTIONS, TLS};
 use hosts::HOSTS;
 use http::{OAUTH, RawHeader, RawOAuth, RawSecret};
 use limits::{LIMITS, METRICS};
+use network::{NETWORK, RawNetwork};
 use rules::{RULE, RULES, RawRules};
 
 pub(super) use connections::{RawConnections, RawTls};
@@ -66,6 +68,7 @@ pub(super) const TOP: Section = Section {
         "hosts",
         "limits",
         "metrics",
+        "network",
         "defaults",
         "upstream",
     ],
@@ -162,6 +165,8 @@ pub(super) struct RawConfig {
     pub(super) limits: RawLimits,
     /// Where the numbers are served.
     pub(super) metrics: Entry<String>,
+    /// What URLs of others may lead to.
+    pub(super) network: RawNetwork,
     pub(super) defaults: RawPolicy,
     /// `None` if there is none at all. Empty if something is there that could not be read.
     pub(super) upstreams: Option<Vec<Spanned<RawUpstream>>>,
@@ -232,7 +237,7 @@ impl RawConfig {
         let fields = Fields::new(
             table,
             &TOP,
-            &[&CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &DEFAULTS, &UPSTREAM, &RULES, &RULE],
+            &[&CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &NETWORK, &DEFAULTS, &UPSTREAM, &RULES, &RULE],
             problems,
         );
         let array = fields.get::<&DeArray<'_>>("upstream").filter(|array| !array.get_ref().is_empty());
@@ -288,6 +293,7 @@ impl RawConfig {
             hosts: RawHosts::read(fields.get("hosts"), problems),
             limits: RawLimits::read(fields.get("limits"), problems),
             metrics: limits::metrics(fields.get("metrics"), problems),
+            network: RawNetwork::read(fields.get("network"), problems),
             defaults: RawPolicy::read(fields.get("defaults"), &DEFAULTS, problems),
             upstreams: upstreams.or_else(|| is_misread.then(Vec::new)),
         }
