@@ -4,6 +4,7 @@ use std::sync::Arc;
 use taskgate_access::{Access, Rules};
 use taskgate_engine::{Engine, EngineError, MemoryStore, Store, StoreError};
 
+use crate::audit::{Audit, Audited};
 use crate::bounds::Limits;
 use crate::gateway::{Door, Gateway};
 use crate::policy::{Settings, ToolPolicy, UpstreamKind, UpstreamSpec};
@@ -54,6 +55,9 @@ pub enum BuildError {
     /// The certificate cannot be used.
     #[error("[tls]: {0}")]
     Tls(#[from] TlsError),
+    /// The audit log cannot be written.
+    #[error("[audit]: {0}")]
+    Audit(String),
     /// There is nothing to stand in front of.
     #[error("there is no upstream")]
     NoUpstream,
@@ -164,6 +168,11 @@ impl GatewayBuilder {
         let auth = self.settings.auth.clone();
         let access = auth.map(Access::new).transpose().map_err(BuildError::Auth)?;
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let audit = self.settings.audit.as_ref().map(Audit::open).transpose().map_err(BuildError::Audit)?;
+        let store = match &audit {
+            Some(audit) => Arc::new(Audited::new(store, audit.clone())) as Arc<dyn Store>,
+            None => store,
+        };
         let engine = Engine::new(store, self.settings.node.clone())?;
         let callbacks = match &self.settings.public_url {
             Some(public_url) => Some(Callbacks::new(&engine, public_url).await?),
@@ -195,7 +204,7 @@ impl GatewayBuilder {
             tracing::info!(rescued, "settled tasks that an earlier process left unfinished");
         }
         engine.start_upkeep();
-        let door = Door { limits, access, tls };
+        let door = Door { audit, limits, access, tls };
         let gateway = Gateway::new(engine, pool, self.settings, states, callbacks, door);
         if let Some(yard) = yard {
             gateway.keep_tidy(yard);

@@ -9,6 +9,7 @@ use taskgate_wire::tool::{ParamHeader, ToolFacts};
 use taskgate_wire::{ListKind, RpcError};
 use tokio::sync::{Notify, watch};
 
+use crate::audit::Audit;
 use crate::bounds::Limits;
 use crate::builder::GatewayBuilder;
 use crate::policy::{Settings, ToolPolicy};
@@ -29,6 +30,8 @@ pub(crate) struct Inner {
     pub(crate) pool: Arc<Pool>,
     pub(crate) settings: Settings,
     pub(crate) limits: Arc<Limits>,
+    /// Where it is kept who has done what, if it is.
+    pub(crate) audit: Option<Audit>,
     /// Who lets callers in, if they need a token.
     pub(crate) access: Option<Access>,
     /// Which tools they may use.
@@ -55,6 +58,7 @@ const TIDY_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// What stands between the gateway and whoever connects.
 pub(crate) struct Door {
+    pub(crate) audit: Option<Audit>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) access: Option<Access>,
     pub(crate) tls: Option<Tls>,
@@ -92,7 +96,7 @@ impl Gateway {
         settings: Settings,
         states: States,
         callbacks: Option<Arc<Callbacks>>,
-        Door { limits, access, tls }: Door,
+        Door { audit, limits, access, tls }: Door,
     ) -> Self {
         let gateway = Gateway(Arc::new(Inner {
             engine,
@@ -100,6 +104,7 @@ impl Gateway {
             pool,
             settings,
             limits,
+            audit,
             access,
             sessions: Sessions::default(),
             parked: Parked::default(),
@@ -158,6 +163,14 @@ impl Gateway {
         let _ = tokio::time::timeout(LAST_WORDS, self.0.sessions.quiet()).await;
         self.0.sessions.end_all();
         self.0.pool.say_goodbye().await;
+        if let Some(audit) = &self.0.audit {
+            audit.flush().await;
+        }
+    }
+
+    /// Opens the file of the audit log again, if there is one: whoever has moved it away wants that.
+    pub fn reopen_audit(&self) {
+        self.0.audit.iter().for_each(Audit::reopen);
     }
 
     /// The owner of an unauthenticated HTTP caller.

@@ -15,6 +15,7 @@
 //! ```
 
 pub mod admin;
+mod audit;
 mod backlog;
 mod bounds;
 mod builder;
@@ -39,6 +40,7 @@ mod to_client;
 mod upstream;
 mod upstreams;
 
+pub use audit::{AuditPlace, AuditSettings, OnAuditFailure};
 pub use bounds::LimitSettings;
 pub use builder::{BuildError, GatewayBuilder};
 pub use config::*;

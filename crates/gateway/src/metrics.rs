@@ -127,6 +127,17 @@ fn registry(gateway: &Gateway, tally: Option<&Tally>) -> Registry {
     for (name, help, count) in counts {
         registry.register(name, help, count.clone());
     }
+    if let Some(audit) = &gateway.0.audit {
+        let state = audit.state();
+        registry.register("audit_lines", "Lines of the audit log that were written", state.written.clone());
+        registry.register(
+            "audit_lines_lost",
+            "Lines of the audit log that could not be written",
+            state.lost.clone(),
+        );
+        let is_failing = u64::from(state.is_failing.load(std::sync::atomic::Ordering::Relaxed));
+        gauge(&mut registry, "audit_failing", "Whether the audit log cannot be written now", is_failing);
+    }
     let refusals =
         Family::<Vec<(&'static str, &'static str)>, prometheus_client::metrics::counter::Counter>::default();
     for (limit, count) in Limit::ALL.iter().zip(&numbers.refusals) {

@@ -11,6 +11,7 @@ use taskgate_client::transport::stdio::StdioCommand;
 use taskgate_engine::NodeSettings;
 use taskgate_task::{LifetimePolicy, WorkClass};
 
+use crate::audit::AuditSettings;
 use crate::bounds::LimitSettings;
 use crate::hosts::HostSettings;
 use crate::upstream::{CommandTool, JobTool};
@@ -265,6 +266,8 @@ pub struct Settings {
     pub session_requests: usize,
     /// How streams of sessions behave.
     pub streams: StreamSettings,
+    /// Where it is kept who has done what; `None` if it is not.
+    pub audit: Option<AuditSettings>,
     /// How much may be asked of this gateway.
     pub limits: LimitSettings,
     /// What connections of clients may cost.
@@ -299,6 +302,7 @@ impl Default for Settings {
             max_owner_sessions: 1000,
             session_requests: 1000,
             streams: StreamSettings::default(),
+            audit: None,
             limits: LimitSettings::default(),
             connections: ConnectionSettings::default(),
             tls: None,

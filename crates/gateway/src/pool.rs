@@ -132,7 +132,7 @@ impl Pool {
         if all.iter().any(|upstream| upstream.is_unknown()) {
             let known = join_all(all.iter().map(|upstream| upstream.known()));
             // One that is not known by then is taken for one that has sessions.
-            let _ = tokio::time::timeout(USUAL_START, known).await;
+            let _ = Box::pin(tokio::time::timeout(USUAL_START, known)).await;
         }
         if !all.iter().any(|upstream| upstream.is_for_one()) {
             return all;

@@ -1,6 +1,6 @@
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -9,6 +9,7 @@ use taskgate_wire::{Capabilities, Id, LogLevel, Message, Version};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
+use crate::audit::Client;
 pub use crate::outlet::Outlet;
 use crate::policy::StreamSettings;
 use crate::route::concerns;
@@ -53,6 +54,8 @@ pub struct Session {
     streams_changed: Notify,
     /// Whether the client gives its tasks ids of its own (2025-10-20).
     has_given_ids: AtomicBool,
+    /// Who the client says that it is, if anybody keeps account of that.
+    client: OnceLock<Client>,
     /// Whether the client has shown that it knows what a task is.
     knows_tasks: AtomicBool,
     /// Rings when the client says something of a task that it hosts.
@@ -120,6 +123,7 @@ impl Session {
             log_level: Mutex::default(),
             streams_changed: Notify::new(),
             has_given_ids: AtomicBool::new(false),
+            client: OnceLock::new(),
             knows_tasks: AtomicBool::new(false),
             hosted_changed: Notify::new(),
             ended: watch::Sender::new(false),
@@ -140,6 +144,17 @@ impl Session {
     /// What was settled by `initialize`.
     pub fn negotiated(&self) -> Option<Negotiated> {
         self.negotiated.lock().clone()
+    }
+
+    /// Keeps who the client says that it is.
+    pub fn introduce(&self, client: Client) {
+        // It does so once, as it settles everything else.
+        let _ = self.client.set(client);
+    }
+
+    /// Who the client says that it is.
+    pub fn client(&self) -> Option<Client> {
+        self.client.get().cloned()
     }
 
     /// Whether the client may send several messages in one array.

@@ -385,8 +385,13 @@ impl Task {
         task.fence += 1;
         // The questions of a dead attempt have nobody left to answer to.
         task.inputs.close(|_| true);
-        task.status_message = Some(message.clone());
-        change.moved(self, Status::Working, Who::Receiver, now, message);
+        task.status_message = Some(message);
+        // The message may hold words of others; what stands in the events does not.
+        let why = match loss {
+            Loss::Died { .. } => "interrupted",
+            Loss::ShutDown => "let go at a shutdown",
+        };
+        change.moved(self, Status::Working, Who::Receiver, now, why.to_owned());
     }
 
     fn tick(&self, change: &mut Change, now: Timestamp) -> Result<(), Refusal> {

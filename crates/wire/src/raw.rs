@@ -156,6 +156,22 @@ impl<'a> RawObject<'a> {
         Ok(serde_json::value::to_raw_value(self)?)
     }
 
+    /// The object as a payload, in which `inner` is the one member of this name: in the place of the first one, or at the end. The
+    /// text is written once, where setting the member first would write `inner` twice.
+    pub fn to_payload_with(&self, name: &str, inner: &RawObject<'_>) -> Result<Payload, InvalidPayload> {
+        if self.is_spelled() || inner.is_spelled() {
+            let mut all = RawObject(self.0.clone());
+            all.put(name, Cow::Owned(inner.to_raw()?));
+            return all.to_payload();
+        }
+        Payload::from_value(&With { outer: self, name, inner })
+    }
+
+    /// Whether the spelling of a name must be kept.
+    fn is_spelled(&self) -> bool {
+        self.0.iter().any(|(name, _)| name.spelled.is_some())
+    }
+
     /// The object as a payload.
     pub fn to_payload(&self) -> Result<Payload, InvalidPayload> {
         Ok(self.to_raw()?.into())
@@ -186,7 +202,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
 
 impl Serialize for RawObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0.iter().any(|(name, _)| name.spelled.is_some()) {
+        if self.is_spelled() {
             // A map would spell its keys anew.
             let text = self.spelled().and_then(RawValue::from_string);
             return text.map_err(S::Error::custom)?.serialize(serializer);
@@ -199,9 +215,48 @@ impl Serialize for RawObject<'_> {
     }
 }
 
+/// An object with another one in it.
+struct With<'a> {
+    outer: &'a RawObject<'a>,
+    name: &'a str,
+    inner: &'a RawObject<'a>,
+}
+
+impl Serialize for With<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let mut is_written = false;
+        for (name, value) in &self.outer.0 {
+            if name.text != self.name {
+                map.serialize_entry(&name.text, value)?;
+            } else if !std::mem::replace(&mut is_written, true) {
+                map.serialize_entry(self.name, self.inner)?;
+            }
+        }
+        if !is_written {
+            map.serialize_entry(self.name, self.inner)?;
+        }
+        map.end()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_object_in_another_is_written_as_if_it_were_set() {
+        let inner = [r#"{}"#, r#"{"x":1.0,"y":"\u00e9"}"#, r#"{"\u0078":1,"\ud800":2}"#];
+        let outer =
+            [r#"{}"#, r#"{"a":1,"m":2,"b":[ 3 ]}"#, r#"{"m":1,"a":2,"m":3}"#, r#"{"\u006d":1,"a\"":2}"#];
+        for (outer, inner) in outer.iter().flat_map(|outer| inner.iter().map(move |inner| (outer, inner))) {
+            let inner = RawObject::parse(inner).expect("object");
+            let mut set = RawObject::parse(outer).expect("object");
+            let with = set.to_payload_with("m", &inner).expect("payload");
+            set.set("m", inner.to_raw().expect("raw"));
+            assert_eq!(with, set.to_payload().expect("payload"));
+        }
+    }
 
     #[test]
     fn what_is_not_touched_stays_byte_for_byte() {

@@ -1,6 +1,7 @@
 //! The proof: the real programs against real peers, killed and started again. `./test` runs it all.
 
 mod access;
+mod audit;
 mod checkpoints;
 mod client_ledger;
 mod clients;

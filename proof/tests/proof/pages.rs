@@ -113,6 +113,27 @@ fn the_page_for_hosts_says_what_happens() {
     assert!(is_as_shown(&lines(shown), &lines(&said)), "{block}\nprints\n{said}\nand not\n{shown}");
 }
 
+/// The page of the audit log: its file, a call, and what is found in it.
+#[test]
+fn the_page_of_the_audit_log_says_what_happens() {
+    let page = page("docs/audit.md");
+    let configured = blocks(&page, "toml", "");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("audit.toml");
+    // What stands at the top of a file comes first in it.
+    fs::write(&file, format!("{}{}", configured[1].0, configured[0].0)).expect("written");
+    let (_program, address) = serve(&["--config", file.to_str().expect("a path")]);
+    let blocks = blocks(&page, "sh", "text");
+    let end = "the end of a block";
+    let script: String = blocks.iter().map(|(block, _)| format!("{block}echo '{end}'\n")).collect();
+    let log = folder.path().join("audit.jsonl");
+    let said = at_a_prompt(&script.replace("audit.jsonl", log.to_str().expect("a path")), address);
+    for ((block, shown), said) in blocks.iter().zip(said.split(&format!("{end}\n"))) {
+        let shown = shown.expect("each block is followed by what it prints");
+        assert_eq!(lines(shown), lines(said), "{block}");
+    }
+}
+
 /// The first try in the README: a call that is watched, and one that is left and come back to.
 #[test]
 fn the_first_try_works() {

@@ -6,7 +6,7 @@ use taskgate_gateway::{
     Config, Gateway, StorePlace, UpstreamServer, UpstreamSpec, check_single_user, in_process,
 };
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::admin;
 use crate::args::Serve;
@@ -56,6 +56,12 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
     builder = builder.rules(config.rules.clone());
     let gateway = builder.build().await.map_err(|error| Failure::new(ExitCode::Failure, error))?;
     let _admin = admin::serve(&gateway, &place);
+    if config.settings.audit.is_some() {
+        reopen_audit_on(
+            signal(SignalKind::hangup()).map_err(|error| Failure::new(ExitCode::Failure, error))?,
+            &gateway,
+        );
+    }
     eprintln!("{}", greeting(&config, address, &place));
     if let Some(listener) = metrics {
         if let Ok(address) = listener.local_addr() {
@@ -80,6 +86,16 @@ pub async fn run(args: Serve, shutdown: &Shutdown) -> Result<(), Failure> {
         _ => serving.await,
     };
     served.map_err(|error| Failure::new(ExitCode::Failure, format!("the HTTP server failed: {error}")))
+}
+
+/// Opens the audit log anew whenever its file may have been moved away.
+fn reopen_audit_on(mut hangup: Signal, gateway: &Gateway) {
+    let gateway = gateway.clone();
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            gateway.reopen_audit();
+        }
+    });
 }
 
 /// The configuration with what the command line says put over it.

@@ -1,4 +1,4 @@
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use taskgate_task::{InvalidPayload, Payload};
 use taskgate_wire::{RawObject, Version, meta};
 
@@ -18,37 +18,41 @@ pub(super) fn stamp(
     token: u64,
     stamp: &Stamp<'_>,
 ) -> Result<Payload, InvalidPayload> {
-    let mut object = match params {
+    let object = match params {
         Some(params) => RawObject::parse(params.get())?,
         None => RawObject::default(),
     };
-    let meta = {
-        let old = object.get(META).map(RawValue::get).filter(|text| text.starts_with('{'));
-        let mut meta = match old {
-            Some(text) => RawObject::parse(text)?,
-            None => RawObject::default(),
-        };
-        match stamp {
-            Stamp::Modern { version, info, capabilities } => {
-                meta.set(meta::PROTOCOL_VERSION, to_raw_value(version.as_str())?);
-                meta.set_ref(meta::CLIENT_INFO, info);
-                meta.set_ref(meta::CLIENT_CAPABILITIES, capabilities);
-            }
-            Stamp::Legacy => {
-                for key in
-                    [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL]
-                {
-                    meta.remove(key);
-                }
+    let old = object.get(META).map(RawValue::get).filter(|text| text.starts_with('{'));
+    let mut meta = match old {
+        Some(text) => RawObject::parse(text)?,
+        None => RawObject::default(),
+    };
+    let (said, token) = (version_of(stamp), token.to_string());
+    match stamp {
+        Stamp::Modern { info, capabilities, .. } => {
+            meta.set_ref(meta::PROTOCOL_VERSION, serde_json::from_str(&said)?);
+            meta.set_ref(meta::CLIENT_INFO, info);
+            meta.set_ref(meta::CLIENT_CAPABILITIES, capabilities);
+        }
+        Stamp::Legacy => {
+            for key in [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL]
+            {
+                meta.remove(key);
             }
         }
-        meta.set(meta::PROGRESS_TOKEN, to_raw_value(&token)?);
-        meta.to_raw()?
-    };
+    }
+    meta.set_ref(meta::PROGRESS_TOKEN, serde_json::from_str(&token)?);
     // Should the caller have written it more than once, only ours remains: which of them counts is up to the reader, and a
     // token or an identity must not depend on it.
-    object.set(META, meta);
-    object.to_payload()
+    object.to_payload_with(META, &meta)
+}
+
+/// The version as JSON, where one is said at all.
+fn version_of(stamp: &Stamp<'_>) -> String {
+    match stamp {
+        Stamp::Modern { version, .. } => format!("\"{}\"", version.as_str()),
+        Stamp::Legacy => String::new(),
+    }
 }
 
 #[cfg(test)]

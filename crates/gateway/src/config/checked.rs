@@ -1,5 +1,6 @@
 //! What a valid file means. Everything here has been checked and every default has been filled in.
 
+mod audit;
 mod auth;
 mod connections;
 mod hosts;

@@ -16,6 +16,7 @@ use rules::write_rules;
 
 use super::checked::{Config, UpstreamConfig, UpstreamServer, UrlServer};
 use super::duration::{format_duration, format_size};
+use crate::audit::{AuditPlace, AuditSettings, OnAuditFailure};
 use crate::bounds::LimitSettings;
 use crate::policy::{
     Bind, CheckOutput, Speak, StorePlace, TaskMode, TaskQuestions, ToolPolicy, UpstreamSessions,
@@ -100,6 +101,7 @@ impl Config {
         writeln!(out, "\n[network]")?;
         let allowed: Vec<String> = self.reach.allowed().iter().map(ToString::to_string).collect();
         set(out, "allow_private", list(&allowed))?;
+        self.write_audit(out)?;
         writeln!(out, "\n[defaults]")?;
         write_policy(out, &self.defaults)?;
         write_after_crash(out, &self.defaults)?;
@@ -117,6 +119,21 @@ impl Config {
         writeln!(out, "\n[tls]")?;
         set(out, "certificate", text(tls.certificate.display()))?;
         set(out, "key", text(tls.key.display()))
+    }
+
+    fn write_audit(&self, out: &mut String) -> fmt::Result {
+        let Some(AuditSettings { to, on_failure }) = &self.settings.audit else { return Ok(()) };
+        writeln!(out, "\n[audit]")?;
+        match to {
+            AuditPlace::File(path) => set(out, "file", text(path.display()))?,
+            AuditPlace::Stdout => set(out, "stream", text("stdout"))?,
+            AuditPlace::Stderr => set(out, "stream", text("stderr"))?,
+        }
+        let on_failure = match on_failure {
+            OnAuditFailure::Log => "log",
+            OnAuditFailure::Refuse => "refuse",
+        };
+        set(out, "on_failure", text(on_failure))
     }
 
     fn write_hosts(&self, out: &mut String) -> fmt::Result {

@@ -1,5 +1,6 @@
 //! The file exactly as it was written: nothing defaulted, nothing converted, every value with its place.
 
+pub(super) mod audit;
 pub(super) mod auth;
 pub(super) mod connections;
 pub(super) mod hosts;
@@ -15,6 +16,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::error::Problems;
 use super::fields::{Entry, Fields, FromValue, Section, with_article};
 use super::raw_job::{JOB, RawJob};
+use audit::{AUDIT, RawAudit};
 use auth::RawAuth;
 use connections::{CONNECTIONS, TLS};
 use hosts::HOSTS;
@@ -69,6 +71,7 @@ pub(super) const TOP: Section = Section {
         "limits",
         "metrics",
         "network",
+        "audit",
         "defaults",
         "upstream",
     ],
@@ -167,6 +170,8 @@ pub(super) struct RawConfig {
     pub(super) metrics: Entry<String>,
     /// What URLs of others may lead to.
     pub(super) network: RawNetwork,
+    /// Where it is kept who has done what.
+    pub(super) audit: Entry<RawAudit>,
     pub(super) defaults: RawPolicy,
     /// `None` if there is none at all. Empty if something is there that could not be read.
     pub(super) upstreams: Option<Vec<Spanned<RawUpstream>>>,
@@ -237,7 +242,19 @@ impl RawConfig {
         let fields = Fields::new(
             table,
             &TOP,
-            &[&CONNECTIONS, &TLS, &HOSTS, &LIMITS, &METRICS, &NETWORK, &DEFAULTS, &UPSTREAM, &RULES, &RULE],
+            &[
+                &CONNECTIONS,
+                &TLS,
+                &HOSTS,
+                &LIMITS,
+                &METRICS,
+                &NETWORK,
+                &AUDIT,
+                &DEFAULTS,
+                &UPSTREAM,
+                &RULES,
+                &RULE,
+            ],
             problems,
         );
         let array = fields.get::<&DeArray<'_>>("upstream").filter(|array| !array.get_ref().is_empty());
@@ -294,6 +311,9 @@ impl RawConfig {
             limits: RawLimits::read(fields.get("limits"), problems),
             metrics: limits::metrics(fields.get("metrics"), problems),
             network: RawNetwork::read(fields.get("network"), problems),
+            audit: fields
+                .get::<&DeTable<'_>>("audit")
+                .map(|table| Spanned::new(table.span(), RawAudit::read(table.get_ref(), problems))),
             defaults: RawPolicy::read(fields.get("defaults"), &DEFAULTS, problems),
             upstreams: upstreams.or_else(|| is_misread.then(Vec::new)),
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use taskgate_task::WorkClass;
 
+use super::raw::audit::AUDIT;
 use super::raw::connections::{CONNECTIONS, TLS};
 use super::raw::hosts::HOSTS;
 use super::raw::http::{OAUTH, SECRET};
@@ -175,6 +176,9 @@ fn a_printed_configuration_means_the_same() {
         head_timeout = "2s"
         body_timeout = "3s"
         max_head = "9KiB"
+        [audit]
+        file = "/var/log/audit.jsonl"
+        on_failure = "refuse"
         [tls]
         certificate = "/etc/cert.pem"
         key = "/etc/key.pem"

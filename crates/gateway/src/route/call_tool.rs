@@ -14,6 +14,7 @@ use super::parked::Resumed;
 use super::state::replaced;
 use super::tasks::refusal;
 use super::{Answer, Caller, Request};
+use crate::audit::{Reason, refused};
 use crate::bounds::{QUEUED, TaskPlace, Ticket, Turn};
 use crate::gateway::{Gateway, Target};
 use crate::immediate;
@@ -50,12 +51,24 @@ impl Gateway {
         let target = match request.tool {
             Some(found) => found,
             None => {
-                looked_up = self.find_tool(caller.owner(), request.identity, &call.name).await;
+                looked_up = self.find_tool(caller.owner(), request.arrival.identity(), &call.name).await;
                 &looked_up
             }
         };
-        let target = target.as_ref().map_err(RpcError::to_payload)?;
-        let shape = shape(caller, target, &call, || self.patience_of(caller, &request.meta)).map_err(rpc)?;
+        let target = match target {
+            Ok(target) => target,
+            Err(unknown) => {
+                refused(Reason::UnknownTool).await;
+                return Err(unknown.to_payload());
+            }
+        };
+        let shape = match shape(caller, target, &call, || self.patience_of(caller, &request.meta)) {
+            Ok(shape) => shape,
+            Err(unfit) => {
+                refused(Reason::Policy).await;
+                return Err(rpc(unfit));
+            }
+        };
         if caller.dialect().is_none() {
             // Later versions have wrong arguments as a result of the tool, which its runner gives (SEP-1303).
             let tool = target.tool.as_ref().map_or(&*call.name, |tool| &tool.name);
@@ -205,7 +218,9 @@ impl Gateway {
                 .map(|_| policy.max_attempts),
             may_save: tool.is_some() && policy.class == Some(WorkClass::Resumable),
             is_once: policy.class.is_none() && asked.is_some_and(|tool| !tool.repeatable),
-            grounds: tool.and_then(|tool| self.0.rules.grounds(caller.owner(), request.identity, tool.hints)),
+            grounds: tool.and_then(|tool| {
+                self.0.rules.grounds(caller.owner(), request.arrival.identity(), tool.hints)
+            }),
         };
         let launch = self.launch(target, caller.owner().clone(), work, immediate_of(target, request))?;
         let queued = ticket.as_ref().is_some_and(Ticket::waits).then(|| QUEUED.to_owned());

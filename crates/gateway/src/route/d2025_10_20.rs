@@ -15,6 +15,7 @@ use super::call_tool::for_upstream;
 use super::inline::Inline;
 use super::tasks::{PAGE, refusal};
 use super::{Answer, Caller, Request};
+use crate::audit::carried;
 use crate::gateway::{Gateway, Target};
 use crate::policy::TaskMode;
 use crate::random::random;
@@ -128,7 +129,7 @@ impl Gateway {
         let target;
         let launch = if request.method == method::TOOLS_CALL {
             let name = request.params.tool()?;
-            target = self.find_tool(caller.owner(), request.identity, &name).await?;
+            target = self.find_tool(caller.owner(), request.arrival.identity(), &name).await?;
             if target.policy.tasks == TaskMode::Never {
                 return Ok(None);
             }
@@ -239,7 +240,7 @@ impl Fate {
     ) -> Result<Task, Payload> {
         let (gateway, owner, keep) = (self.gateway.clone(), self.session.owner().clone(), asked.keep_alive);
         let state = self.state.clone();
-        let making = tokio::spawn(async move {
+        let making = tokio::spawn(carried(async move {
             let made = gateway.0.engine.submit_heard(launch, Some(key), keep, Some(listener)).await?;
             let is_cancelled = {
                 let mut state = state.lock();
@@ -250,7 +251,7 @@ impl Fate {
                 cancel(&gateway, &owner, made.task.id).await;
             }
             Ok(made.task)
-        });
+        }));
         let made = making.await.unwrap_or_else(|broken| Err(EngineError::Store(broken.to_string())));
         made.map_err(|error| match error {
             EngineError::KeyConflict | EngineError::KeyExpiring => {

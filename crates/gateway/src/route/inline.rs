@@ -135,7 +135,8 @@ impl<'a> Inline<'a> {
                         return Ended::Answered(self.pass_round(questions, state, raw));
                     };
                     rounds += 1;
-                    let next = self.next_round(session, &questions, &state, rounds, asking_until).await;
+                    let next =
+                        Box::pin(self.next_round(session, &questions, &state, rounds, asking_until)).await;
                     match next.transpose() {
                         Some(Ok(next)) => call = next,
                         Some(Err(error)) => return Ended::Answered(Err(error)),

@@ -11,6 +11,7 @@ use taskgate_wire::meta::{self, IDEMPOTENCY_KEY, SERVER_INFO, TASKS_EXTENSION};
 use taskgate_wire::{Capabilities, Dialect, RawObject, RpcError, Version};
 
 use super::{Answer, Caller, Request, capabilities};
+use crate::audit::Client;
 use crate::gateway::Gateway;
 use crate::session::{Negotiated, Session};
 
@@ -27,6 +28,11 @@ impl Gateway {
         })?;
         // Under these versions the extension does not exist, whatever a client declares.
         let capabilities = Capabilities { tasks_extension: false, ..capabilities };
+        if self.0.audit.is_some()
+            && let Some(info) = request.params.client_info()
+        {
+            session.introduce(Client::of(info));
+        }
         let name = request.params.client_info().and_then(meta::client_name);
         // What a client declares counts where its version has it.
         let knows_tasks = capabilities.tasks && Dialect::of(version) == Some(Dialect::D2025_11_25);

@@ -37,7 +37,7 @@ impl Gateway {
     ) -> Answer {
         let upstreams = self.upstreams(caller.owner()).await;
         let is_ruled = kind == ListKind::Tools;
-        let allowed = is_ruled.then(|| self.0.rules.of(caller.owner(), request.identity)).flatten();
+        let allowed = is_ruled.then(|| self.0.rules.of(caller.owner(), request.arrival.identity())).flatten();
         let allowed = allowed.as_ref();
         let listed = match &*upstreams {
             [only] => self.list_one(kind, &upstreams, only, allowed, caller, request, out).await?,

@@ -11,6 +11,7 @@ use taskgate_wire::{Id, Listen, Message, RpcError, method};
 
 use super::subscribe::{MOST_SUBSCRIPTIONS, concerns};
 use super::{Answer, Caller, Request, subscribe};
+use crate::audit::{Reason, refused};
 use crate::gateway::Gateway;
 use crate::pool::Changes;
 use crate::session::Outlet;
@@ -42,6 +43,7 @@ impl Gateway {
             }
         }
         if asked.task_ids.as_ref().is_some_and(|asked| first.len() < asked.len()) {
+            refused(Reason::UnknownTask).await;
             self.0.limits.unknown_id(caller).await;
         }
         let (granted, _interests) = self.grant(caller.owner(), &asked).await?;

@@ -21,6 +21,7 @@ mod subscribe;
 mod tasks;
 mod whose;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,10 +53,26 @@ pub struct Request<'a> {
     pub params: Params<'a>,
     /// The known members of its `_meta`.
     pub meta: Meta<'a>,
-    /// Whom its sender has shown to be, where that is needed.
-    pub identity: Option<&'a Identity>,
+    /// How it came.
+    pub arrival: &'a Arrival,
     /// The tool it names, if somebody has looked for it already.
     pub(crate) tool: Option<&'a Result<Target, RpcError>>,
+}
+
+/// How a request came.
+#[derive(Clone, Default)]
+pub struct Arrival {
+    /// Whom its sender has shown to be, where that is needed.
+    pub identity: Option<Arc<Identity>>,
+    /// From which address, if that is known.
+    pub peer: Option<IpAddr>,
+}
+
+impl Arrival {
+    /// Whom its sender has shown to be.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_deref()
+    }
 }
 
 impl Request<'_> {
@@ -140,6 +157,20 @@ impl Caller {
 impl Gateway {
     /// Answers a request. `out` is the request's own stream for whatever comes before the answer.
     pub async fn answer(&self, caller: &Caller, request: &Request<'_>, out: &Outlet) -> Answer {
+        match &self.0.audit {
+            None => self.answer_plainly(caller, request, out).await,
+            // Boxed: whoever keeps no account of requests need not make room for it.
+            Some(audit) => Box::pin(self.answer_audited(audit, caller, request, out)).await,
+        }
+    }
+
+    /// The same, and nobody keeps account of it.
+    pub(crate) async fn answer_plainly(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+        out: &Outlet,
+    ) -> Answer {
         if matches!(request.method, method::TASKS_GET | method::TASKS_RESULT | method::TASKS_LIST) {
             self.0.limits.poll(caller).map_err(|refusal| refusal.to_error().to_payload())?;
         }

@@ -75,7 +75,7 @@ impl Gateway {
             }
             Refers::Upstream(state) => {
                 // A caller that comes while the upstream is away must be able to come again.
-                target.upstream.session(caller.owner()).await?;
+                Box::pin(target.upstream.session(caller.owner())).await?;
                 self.0.states.use_up(&opened, self.0.engine.now())?;
                 Ok(Some(Resumed::Again(state.clone())))
             }

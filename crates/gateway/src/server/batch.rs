@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
-use taskgate_access::Identity;
 use taskgate_task::Payload;
 use taskgate_wire::jsonrpc::parse_batch;
 use taskgate_wire::{ErrorCode, Id, Malformed, Message, Params, RpcError, method};
 
 use super::{detached, lost, message};
 use crate::gateway::Gateway;
+use crate::route::Arrival;
 use crate::session::{Outlet, Session};
 use crate::to_client::NoAnswer;
 
@@ -28,7 +28,7 @@ impl Gateway {
     pub(super) fn begin_batch(
         &self,
         session: &Arc<Session>,
-        identity: Option<&Arc<Identity>>,
+        arrival: &Arrival,
         text: &[u8],
         out: &Outlet,
     ) -> Result<Batch, Malformed> {
@@ -37,7 +37,7 @@ impl Gateway {
             match member {
                 Ok(Message::Request { id, method, params }) => {
                     batch.asks = true;
-                    batch.answers.push(self.begin_member(session, identity, id, method, params, out));
+                    batch.answers.push(self.begin_member(session, arrival, id, method, params, out));
                 }
                 Ok(Message::Notification { method, params }) => self.heard(session, &method, params.as_ref()),
                 Ok(Message::Response { id, result }) => {
@@ -58,7 +58,7 @@ impl Gateway {
     fn begin_member(
         &self,
         session: &Arc<Session>,
-        identity: Option<&Arc<Identity>>,
+        arrival: &Arrival,
         id: Id,
         name: String,
         params: Option<Payload>,
@@ -68,8 +68,8 @@ impl Gateway {
             let error = RpcError::new(ErrorCode::InvalidRequest, format!("Invalid request: {what}"));
             return ready(Some(Message::error(Some(id), &error))).boxed();
         }
-        let identity = identity.cloned();
-        match detached(self.clone(), session.clone(), identity, id.clone(), name, params, out.clone()) {
+        let arrival = arrival.clone();
+        match detached(self.clone(), session.clone(), arrival, id.clone(), name, params, out.clone()) {
             Ok(answer) => answer.map(move |answer| answer.map(|answer| message(id, answer))).boxed(),
             Err(refused) => ready(Some(Message::error(Some(id), &refused))).boxed(),
         }

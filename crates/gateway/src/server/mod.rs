@@ -7,17 +7,18 @@ mod stdio;
 
 pub use sessions::{OpenError, Sessions};
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use taskgate_access::Identity;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::{Capabilities, ErrorCode, Id, Malformed, Message, Params, RpcError, Version};
 
+use crate::audit::{Line, Reason};
 use crate::bounds::{Limit, Refusal};
 use crate::gateway::Gateway;
-use crate::route::{Answer, Caller, Request};
+use crate::route::{Answer, Arrival, Caller, Request};
 use crate::session::{Outlet, Session};
 use crate::to_client::NoAnswer;
 
@@ -25,14 +26,14 @@ use crate::to_client::NoAnswer;
 async fn answer(
     gateway: &Gateway,
     caller: &Caller,
-    identity: Option<&Identity>,
+    arrival: &Arrival,
     id: &Id,
     method: &str,
     raw: Option<&Payload>,
     out: &Outlet,
 ) -> Answer {
     let params = Params::parse(raw).map_err(|error| error.to_payload())?;
-    let request = Request { id, method, raw, params, meta: params.meta(), identity, tool: None };
+    let request = Request { id, method, raw, params, meta: params.meta(), arrival, tool: None };
     gateway.answer(caller, &request, out).await
 }
 
@@ -42,21 +43,21 @@ async fn answer(
 fn detached(
     gateway: Gateway,
     session: Arc<Session>,
-    identity: Option<Arc<Identity>>,
+    arrival: Arrival,
     id: Id,
     name: String,
     raw: Option<Payload>,
     out: Outlet,
 ) -> Result<BoxFuture<'static, Option<Answer>>, RpcError> {
-    let stop = session.began(&id).ok_or_else(|| too_many_requests(&gateway))?;
+    let stop =
+        session.began(&id).ok_or_else(|| too_many_requests(&gateway, session.owner(), arrival.peer))?;
     let task = tokio::spawn(async move {
         let caller = Caller::Session(session.clone());
-        let identity = identity.as_deref();
         let answered = tokio::select! {
             // Once the client has cancelled, nothing more is said.
             biased;
             () = stop.notified() => None,
-            answered = answer(&gateway, &caller, identity, &id, &name, raw.as_ref(), &out) => Some(answered),
+            answered = answer(&gateway, &caller, &arrival, &id, &name, raw.as_ref(), &out) => Some(answered),
         };
         session.finished(&id);
         answered
@@ -70,9 +71,15 @@ fn detached(
 }
 
 /// The error for a request too many in one session.
-fn too_many_requests(gateway: &Gateway) -> RpcError {
+fn too_many_requests(gateway: &Gateway, owner: &Owner, peer: Option<IpAddr>) -> RpcError {
     let refusal = Refusal::new(Limit::SessionRequests, gateway.0.settings.session_requests);
     gateway.0.limits.numbers.refusal(refusal.limit);
+    gateway.turned_away(Reason::Limit, |line| Line {
+        owner: Some(owner.as_str()),
+        why: Some(refusal.limit.name().into()),
+        peer,
+        ..line
+    });
     refusal.to_error()
 }
 

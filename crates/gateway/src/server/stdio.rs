@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::{answer, lost, message, stateless_caller, too_many_requests};
 use crate::backlog::{Backlog, Unread};
 use crate::gateway::{Gateway, LAST_WORDS};
-use crate::route::{Answer, Caller};
+use crate::route::{Answer, Arrival, Caller};
 use crate::session::{Outlet, Session};
 use crate::to_client::NoAnswer;
 
@@ -109,7 +109,7 @@ impl Pipe {
 
     /// The answers to a batch go out together, when all are there; what its requests say on the way goes out at once.
     fn batch(&self, text: &[u8]) {
-        let batch = match self.gateway.begin_batch(&self.session, None, text, &self.out) {
+        let batch = match self.gateway.begin_batch(&self.session, &Arrival::default(), text, &self.out) {
             Ok(batch) => batch,
             Err(malformed) => {
                 self.out.send(Message::error(malformed.id, &malformed.error));
@@ -135,15 +135,16 @@ impl Pipe {
         };
         let (gateway, session, out) = (self.gateway.clone(), self.session.clone(), self.out.clone());
         let Some(stop) = session.began(&id) else {
-            out.send(Message::error(Some(id), &too_many_requests(&gateway)));
+            out.send(Message::error(Some(id), &too_many_requests(&gateway, session.owner(), None)));
             return;
         };
+        let arrival = Arrival::default();
         tokio::spawn(async move {
             let answered = tokio::select! {
                 // Once the client has cancelled, nothing more is said.
                 biased;
                 () = stop.notified() => cancelled(&name, &id),
-                answered = answer(&gateway, &caller, None, &id, &name, raw.as_ref(), &out) => Some(answered),
+                answered = answer(&gateway, &caller, &arrival, &id, &name, raw.as_ref(), &out) => Some(answered),
             };
             session.finished(&id);
             let opened = name == method::INITIALIZE && answered.as_ref().is_some_and(Result::is_ok);

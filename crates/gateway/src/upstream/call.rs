@@ -48,7 +48,7 @@ impl Call<'_> {
                 Ok(ending) => return ending,
                 Err(NotDone::Forgotten(forgotten)) => {
                     calls += 1;
-                    match self.may_again(calls, forgotten, report).await {
+                    match Box::pin(self.may_again(calls, forgotten, report)).await {
                         Ok(()) => self.round = None,
                         Err(ending) => return ending,
                     }
@@ -59,7 +59,7 @@ impl Call<'_> {
                 Err(NotDone::Answered(error)) if is_header_mismatch(&error) && !is_relisted => {
                     is_relisted = true;
                     if let Some(upstream) = self.upstream.upgrade() {
-                        upstream.renew(ListKind::Tools).await;
+                        Box::pin(upstream.renew(ListKind::Tools)).await;
                     }
                     continue;
                 }
@@ -68,7 +68,7 @@ impl Call<'_> {
                 Err(NotDone::Failed(failure)) if failure.kind == FailureKind::SessionLost && !is_renewed => {
                     is_renewed = true;
                     let session = match self.upstream.upgrade() {
-                        Some(upstream) => upstream.session(&self.work.owner).await,
+                        Some(upstream) => Box::pin(upstream.session(&self.work.owner)).await,
                         None => Err(RpcError::internal("The gateway is shutting down")),
                     };
                     match session {
@@ -197,7 +197,7 @@ async fn attempt(
                 CallEvent::Progress(raw) => report.progress(progress_line(&raw), raw),
                 CallEvent::Log(raw) => report.log(raw),
                 CallEvent::Question(question) => asking.take(question, &line.whom, report),
-                CallEvent::QuestionWithdrawn { id, .. } => asking.take_back(&id, report).await,
+                CallEvent::QuestionWithdrawn { id, .. } => Box::pin(asking.take_back(&id, report)).await,
                 CallEvent::Notification { .. } => {}
                 CallEvent::Done(Ok(result)) => break result,
                 CallEvent::Done(Err(CallFailure::Rpc(error))) => return Err(NotDone::Answered(error)),
@@ -205,7 +205,7 @@ async fn attempt(
                 // A server that died is not called again even if it could be: the call may be what it dies of.
                 CallEvent::Done(Err(failure)) => return Ok(failed_with(&failure.to_string())),
             },
-            due = asking.next() => asking.go_on(due, report).await,
+            due = asking.next() => Box::pin(asking.go_on(due, report)).await,
         }
     };
     let created = line.dialect().filter(|_| name == method::TOOLS_CALL);
@@ -228,7 +228,7 @@ async fn attempt(
             if let Some(immediate) = wire::immediate(&result) {
                 report.immediate(immediate);
             }
-            match hosted::keep(line, &handle, report).await {
+            match Box::pin(hosted::keep(line, &handle, report)).await {
                 Ok(()) => {
                     let line = line.clone();
                     // If this future is dropped or the connection lost, the task may go on, and so must the session that it may

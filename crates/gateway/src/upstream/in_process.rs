@@ -56,18 +56,20 @@ pub fn serve<H: ServerHandler>(handler: H) -> Link {
 struct Guarded<H>(H);
 
 impl<H: ServerHandler> Service<RoleServer> for Guarded<H> {
-    async fn handle_request(
+    // `rmcp` moves what this returns from hand to hand before it runs, and a handler's future has room for the largest of all its
+    // methods: so it lies in a box.
+    fn handle_request(
         &self,
         request: ClientRequest,
         context: RequestContext<RoleServer>,
-    ) -> Result<<RoleServer as ServiceRole>::Resp, ErrorData> {
-        AssertUnwindSafe(self.0.handle_request(request, context)).catch_unwind().await.unwrap_or_else(
-            |panic| {
+    ) -> impl Future<Output = Result<<RoleServer as ServiceRole>::Resp, ErrorData>> + Send {
+        Box::pin(AssertUnwindSafe(self.0.handle_request(request, context)).catch_unwind()).map(|ended| {
+            ended.unwrap_or_else(|panic| {
                 let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
                 let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
                 Err(ErrorData::internal_error(format!("The server's handler panicked: {words}"), None))
-            },
-        )
+            })
+        })
     }
 
     async fn handle_notification(

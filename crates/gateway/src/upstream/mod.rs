@@ -224,7 +224,14 @@ impl Upstream {
     /// The connection, for something this owner wants. Waits while it is started for the first time; fails at once while it
     /// is down, and where it is another owner's.
     pub async fn session(&self, owner: &Owner) -> Result<Session, RpcError> {
-        let session = self.connection().await?;
+        let session = match &*self.state.borrow() {
+            State::Up(session) => Some(session.clone()),
+            State::Starting | State::Restarting(_) | State::CrashLoop(_) => None,
+        };
+        let session = match session {
+            Some(session) => session,
+            None => Box::pin(self.connection()).await?,
+        };
         if self.serves(owner) { Ok(session) } else { Err(self.not_yours()) }
     }
 

@@ -118,7 +118,7 @@ impl Runner for McpRunner {
                 Some(upstream) if report.is_task() && work.is_taken_up => {
                     let session = upstream.session_at_last(report.clone());
                     drop(upstream);
-                    session.await
+                    Box::pin(session).await
                 }
                 Some(upstream) => upstream.session(&work.owner).await,
                 None => Err(RpcError::internal("The gateway is shutting down")),
@@ -130,11 +130,12 @@ impl Runner for McpRunner {
             }
             let ending = match (session, mark) {
                 (Ok(session), Some(Mark::Task(handle))) => {
-                    let line = Line::back_to(&handle, session, &request).await;
+                    // Boxed, as are the ways below that few calls take: each call's future is as large as its largest part.
+                    let line = Box::pin(Line::back_to(&handle, session, &request)).await;
                     let heard = line.session.notifications();
                     let calls = handle.calls;
                     let start = Start { line: line.clone(), handle, first: None, token: None, heard };
-                    match follow(start, &report).await {
+                    match Box::pin(follow(start, &report)).await {
                         Ok(ending) => ending,
                         Err(forgotten) => {
                             let call = Call {
@@ -145,8 +146,8 @@ impl Runner for McpRunner {
                                 round: None,
                                 ticket: None,
                             };
-                            match call.may_again(calls, forgotten, &report).await {
-                                Ok(()) => call.see_through(calls, &report).await,
+                            match Box::pin(call.may_again(calls, forgotten, &report)).await {
+                                Ok(()) => Box::pin(call.see_through(calls, &report)).await,
                                 Err(ending) => ending,
                             }
                         }
@@ -160,7 +161,7 @@ impl Runner for McpRunner {
                     if let (Some(level), true, Some(upstream)) =
                         (request.log_level, request.stateless, upstream.upgrade())
                     {
-                        upstream.log_at_least(&session, level).await;
+                        Box::pin(upstream.log_at_least(&session, level)).await;
                     }
                     // From before the call to its end: the handler finds its checkpoints there.
                     let ticket = upstream

@@ -7,6 +7,7 @@ mod harness;
 mod access;
 mod across;
 mod asking;
+mod audit;
 mod bad_clients;
 mod bad_upstreams;
 mod batch;

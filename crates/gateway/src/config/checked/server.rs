@@ -106,6 +106,7 @@ pub(super) fn check(raw: &RawConfig, listen: SocketAddr, around: &Surroundings<'
             .unwrap_or(default.session_requests),
         streams: check_streams(raw, around),
         connections: super::connections::check(&raw.connections, around),
+        audit: super::audit::check(raw.audit.as_ref(), around),
         tls: super::connections::check_tls(raw.tls.as_ref(), around),
         hosts: super::hosts::check(&raw.hosts, around),
         limits: super::limits::check(&raw.limits, around),

@@ -13,6 +13,7 @@ fn the_manual_names_every_key_of_every_section() {
         &LIMITS,
         &METRICS,
         &NETWORK,
+        &AUDIT,
         &UPSTREAM,
         &OAUTH,
         &SECRET,

@@ -14,6 +14,7 @@ use super::super::tasks::refusal;
 use super::super::{Answer, Caller, Request};
 use super::companions::{Companion, Names};
 use super::{say, words};
+use crate::audit::{Reason, refused};
 use crate::gateway::Gateway;
 use crate::session::Outlet;
 
@@ -43,6 +44,7 @@ impl Gateway {
         self.0.limits.poll(caller).map_err(|refusal| refusal.to_error().to_payload())?;
         let answer = self.answer_in_words(caller, request, companion, call, out).await;
         if answer == unknown(caller) {
+            refused(Reason::UnknownTask).await;
             self.0.limits.unknown_id(caller).await;
         }
         answer

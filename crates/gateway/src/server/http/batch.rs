@@ -7,12 +7,12 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
-use taskgate_access::Identity;
 use taskgate_wire::Message;
 use taskgate_wire::jsonrpc::batch_text;
 
 use super::{connection, error, headers, in_session, json};
 use crate::gateway::Gateway;
+use crate::route::Arrival;
 use crate::session::{Outlet, Session};
 
 /// Takes a batch and answers it: each answer as an event of its own as soon as it is there, or all of them in an array for
@@ -20,13 +20,13 @@ use crate::session::{Outlet, Session};
 pub async fn post(
     gateway: &Gateway,
     headers: &HeaderMap,
-    identity: Option<&Arc<Identity>>,
+    arrival: &Arrival,
     text: &[u8],
 ) -> Option<Response> {
     headers::session_id(headers)?;
     match in_session::find(gateway, headers) {
         Ok(session) if session.takes_batches() => {
-            Some(answer(gateway, &session, headers, identity, text).await)
+            Some(answer(gateway, &session, headers, arrival, text).await)
         }
         Ok(_) => None,
         Err((status, wrong)) => Some(error(status, None, &wrong)),
@@ -37,7 +37,7 @@ async fn answer(
     gateway: &Gateway,
     session: &Arc<Session>,
     headers: &HeaderMap,
-    identity: Option<&Arc<Identity>>,
+    arrival: &Arrival,
     text: &[u8],
 ) -> Response {
     let can_stream = headers::accepts_stream(headers);
@@ -45,7 +45,7 @@ async fn answer(
     let out = Outlet::to(reader.stream());
     // Without a stream nothing but the answers can reach this caller: whoever would ask it something is told so.
     let reader = can_stream.then_some(reader);
-    let batch = match gateway.begin_batch(session, identity, text, &out) {
+    let batch = match gateway.begin_batch(session, arrival, text, &out) {
         Ok(batch) => batch,
         Err(malformed) => return error(StatusCode::BAD_REQUEST, None, &malformed.error),
     };

@@ -17,8 +17,9 @@ use taskgate_wire::jsonrpc::parse_batch;
 use taskgate_wire::{ErrorCode, Id, Message, Params, RpcError, method};
 
 use super::{busy, error, guard, headers, json};
+use crate::audit::{Line, Reason};
 use crate::gateway::Gateway;
-use crate::route::method_of_companion;
+use crate::route::{Arrival, method_of_companion};
 
 /// After how many seconds an issuer may answer again.
 const LATER: u16 = 5;
@@ -58,16 +59,17 @@ async fn enter(State(gateway): State<Gateway>, mut request: Request, next: Next)
     if let Err(refused) = guard::check(&gateway, request.headers()) {
         return refused;
     }
-    let peer = request.extensions().get().map(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| peer.ip());
+    let peer = peer(request.extensions());
     let identity = match identify(access, peer, request.headers()).await {
         Ok(identity) => Arc::new(identity),
-        Err(refusal) => return refuse(access, None, &refusal),
+        Err(refusal) => return refuse(&gateway, access, Refused { peer, ..Refused::default() }, &refusal),
     };
     // Of a POST it is known what it needs once it has been read, and all of that is told at once.
     if request.method() != axum::http::Method::POST
         && let Err(refusal) = access.rights().check(&identity, [], [])
     {
-        return refuse(access, None, &refusal);
+        let refused = Refused { peer, owner: Some(&identity.owner), ..Refused::default() };
+        return refuse(&gateway, access, refused, &refusal);
     }
     let owner = Owner::named(&identity.owner);
     let headers = request.headers_mut();
@@ -78,6 +80,11 @@ async fn enter(State(gateway): State<Gateway>, mut request: Request, next: Next)
     {
         // What is somebody else's does not exist, and so the answer is that to an unknown one, whatever is asked.
         headers::rename_session(headers, NO_SESSION);
+        gateway.turned_away(Reason::ForeignSession, |line| Line {
+            owner: Some(owner.as_str()),
+            peer,
+            ..line
+        });
     }
     request.extensions_mut().insert(Entrant { owner, identity });
     next.run(request).await
@@ -102,8 +109,35 @@ async fn identify(access: &Access, peer: Option<IpAddr>, headers: &HeaderMap) ->
     identity
 }
 
+/// Where a request comes from, if anybody wants to know that.
+fn peer(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get().map(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| peer.ip())
+}
+
+/// What is known of a request that is refused.
+#[derive(Default)]
+struct Refused<'a> {
+    peer: Option<IpAddr>,
+    owner: Option<&'a str>,
+    id: Option<&'a Id>,
+    method: Option<&'a str>,
+    tool: Option<&'a str>,
+}
+
 /// A refusal as an answer.
-fn refuse(access: &Access, id: Option<Id>, refusal: &Refusal) -> Response {
+fn refuse(gateway: &Gateway, access: &Access, refused: Refused<'_>, refusal: &Refusal) -> Response {
+    let reason = if refusal.status() == 403 { Reason::Forbidden } else { Reason::Unauthorized };
+    let Refused { peer, owner, id, method, tool } = refused;
+    gateway.turned_away(reason, |line| Line {
+        owner,
+        method,
+        tool,
+        request_id: id.map(Id::as_str),
+        why: Some(refusal.to_string().into()),
+        peer,
+        ..line
+    });
+    let id = id.cloned();
     let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::UNAUTHORIZED);
     let wrong = RpcError::new(ErrorCode::InvalidRequest, refusal.to_string());
     if let Refusal::Unavailable(_) = refusal {
@@ -128,8 +162,8 @@ struct Entrant {
 pub struct Sender {
     /// Whose tasks it sees.
     pub owner: Owner,
-    /// Whom it has shown to be, where that is needed.
-    pub identity: Option<Arc<Identity>>,
+    /// What else is known of it.
+    pub arrival: Arrival,
 }
 
 impl Sender {
@@ -137,30 +171,40 @@ impl Sender {
     pub fn of(gateway: &Gateway, extensions: &Extensions) -> Sender {
         match extensions.get() {
             Some(Entrant { owner, identity }) => {
-                Sender { owner: owner.clone(), identity: Some(identity.clone()) }
+                let arrival = Arrival { identity: Some(identity.clone()), peer: peer(extensions) };
+                Sender { owner: owner.clone(), arrival }
             }
-            None => Sender { owner: gateway.http_owner(), identity: None },
+            None => {
+                let arrival = Arrival { identity: None, peer: peer(extensions) };
+                Sender { owner: gateway.http_owner(), arrival }
+            }
         }
     }
 
     /// The answer to a message that the sender's token does not allow.
     pub async fn refused(&self, gateway: &Gateway, message: &Message) -> Option<Response> {
-        let (access, identity) = (gateway.0.access.as_ref()?, self.identity.as_ref()?);
+        let (access, identity) = (gateway.0.access.as_ref()?, self.arrival.identity()?);
         let mut needs = Needs::default();
         needs.add(gateway, self, message).await;
         let refusal = needs.check(access, identity).err()?;
-        let id = if let Message::Request { id, .. } = message { Some(id.clone()) } else { None };
-        Some(refuse(access, id, &refusal))
+        let id = if let Message::Request { id, .. } = message { Some(id) } else { None };
+        Some(refuse(gateway, access, self.refused_of(id, &needs), &refusal))
     }
 
     /// The same for a batch, which is refused as a whole: it has one status for all.
     pub async fn refused_batch(&self, gateway: &Gateway, text: &[u8]) -> Option<Response> {
-        let (access, identity) = (gateway.0.access.as_ref()?, self.identity.as_ref()?);
+        let (access, identity) = (gateway.0.access.as_ref()?, self.arrival.identity()?);
         let mut needs = Needs::default();
         for message in parse_batch(text).ok()?.into_iter().flatten() {
             needs.add(gateway, self, &message).await;
         }
-        Some(refuse(access, None, &needs.check(access, identity).err()?))
+        let refusal = needs.check(access, identity).err()?;
+        Some(refuse(gateway, access, self.refused_of(None, &needs), &refusal))
+    }
+
+    fn refused_of<'a>(&'a self, id: Option<&'a Id>, needs: &'a Needs) -> Refused<'a> {
+        let [method, tool] = [&needs.methods, &needs.tools].map(|names| names.first().map(String::as_str));
+        Refused { peer: self.arrival.peer, owner: Some(self.owner.as_str()), id, method, tool }
     }
 }
 
@@ -193,7 +237,7 @@ impl Needs {
         // These do what task verbs do.
         self.methods.extend(method_of_companion(&called).map(str::to_owned));
         let is_any = gateway.0.access.as_ref().is_some_and(|access| !access.rights().tools.is_empty());
-        let (owner, identity) = (&sender.owner, sender.identity.as_deref());
+        let (owner, identity) = (&sender.owner, sender.arrival.identity());
         if is_any && let Ok(target) = gateway.find_tool(owner, identity, &called).await {
             self.tools.extend(target.tool.map(|tool| tool.name.clone()));
         }

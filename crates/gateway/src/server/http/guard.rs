@@ -4,6 +4,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use taskgate_wire::{ErrorCode, RpcError};
 
+use crate::audit::{Line, Reason};
 use crate::gateway::Gateway;
 
 /// Refuses requests that come from a foreign web page or address a foreign name.
@@ -18,7 +19,7 @@ pub fn check(gateway: &Gateway, headers: &HeaderMap) -> Result<(), Response> {
     if let Some(host) = values.next() {
         let name = host.to_str().ok().and_then(host_name);
         if values.next().is_some() || !name.is_some_and(allowed) {
-            return Err(refuse("Host", "allowed_hosts", host.to_str().unwrap_or("?")));
+            return Err(refuse(gateway, "Host", "allowed_hosts", host.to_str().unwrap_or("?")));
         }
     }
     if let Some(origin) = headers.get(header::ORIGIN) {
@@ -26,13 +27,14 @@ pub fn check(gateway: &Gateway, headers: &HeaderMap) -> Result<(), Response> {
         let listed = settings.allowed_origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(text));
         let local = text.split_once("://").and_then(|(_, host)| host_name(host)).is_some_and(is_loopback);
         if !listed && !local {
-            return Err(refuse("Origin", "allowed_origins", text));
+            return Err(refuse(gateway, "Origin", "allowed_origins", text));
         }
     }
     Ok(())
 }
 
-fn refuse(header: &str, setting: &str, value: &str) -> Response {
+fn refuse(gateway: &Gateway, header: &str, setting: &'static str, value: &str) -> Response {
+    gateway.turned_away(Reason::Forbidden, |line| Line { why: Some(setting.into()), ..line });
     let value: String = value.chars().take(120).collect();
     let message = format!(
         "Forbidden: {header} {value:?} is not allowed here; add it to {setting} in the configuration"

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use taskgate_task::{Owner, Payload};
+use taskgate_task::Payload;
 use taskgate_wire::{ErrorCode, Id, Params, RpcError, method};
 
 use super::entrance::Sender;
 use super::session_reply::SessionReply;
 use super::{busy, error, headers, reply};
+use crate::audit::{Line, Reason};
 use crate::bounds::{Limit, Refusal};
 use crate::gateway::Gateway;
 use crate::route::{Answer, Caller};
@@ -30,7 +31,7 @@ pub async fn request(
     raw: Option<Payload>,
 ) -> Response {
     if name == method::INITIALIZE && headers::session_id(&headers).is_none() {
-        return open(gateway, sender.owner, id, raw).await;
+        return open(gateway, sender, id, raw).await;
     }
     let session = match find(&gateway, &headers) {
         Ok(session) => session,
@@ -40,7 +41,7 @@ pub async fn request(
     let out = Outlet::to(reader.stream());
     // Without a stream nothing but the answer can reach this caller: whoever would ask it something is told so.
     let reader = headers::accepts_stream(&headers).then_some(reader);
-    let run = match detached(gateway.clone(), session.clone(), sender.identity, id.clone(), name, raw, out) {
+    let run = match detached(gateway.clone(), session.clone(), sender.arrival, id.clone(), name, raw, out) {
         Ok(run) => run,
         Err(refused) => return busy(StatusCode::TOO_MANY_REQUESTS, Some(id), &refused, SOON),
     };
@@ -48,12 +49,20 @@ pub async fn request(
 }
 
 /// `initialize`: opens a session.
-async fn open(gateway: Gateway, owner: Owner, id: Id, raw: Option<Payload>) -> Response {
-    let session = match gateway.0.sessions.open(owner, &gateway.0.settings) {
+async fn open(gateway: Gateway, Sender { owner, arrival }: Sender, id: Id, raw: Option<Payload>) -> Response {
+    let session = match gateway.0.sessions.open(owner.clone(), &gateway.0.settings) {
         Ok(session) => session,
         Err(OpenError::Full(most)) => {
             let refusal = Refusal::new(Limit::MaxSessions, most);
             gateway.0.limits.numbers.refusal(refusal.limit);
+            gateway.turned_away(Reason::Limit, |line| Line {
+                owner: Some(owner.as_str()),
+                method: Some(method::INITIALIZE),
+                request_id: Some(id.as_str()),
+                why: Some(refusal.limit.name().into()),
+                peer: arrival.peer,
+                ..line
+            });
             return reply::refused(Some(id), &refusal);
         }
         Err(broken) => {
@@ -63,7 +72,7 @@ async fn open(gateway: Gateway, owner: Owner, id: Id, raw: Option<Payload>) -> R
     };
     let caller = Caller::Session(session.clone());
     let out = Outlet::nowhere();
-    let answered = answer(&gateway, &caller, None, &id, method::INITIALIZE, raw.as_ref(), &out).await;
+    let answered = answer(&gateway, &caller, &arrival, &id, method::INITIALIZE, raw.as_ref(), &out).await;
     if answered.is_err() {
         gateway.0.sessions.end(session.id());
         return reply::whole(id, answered, false);

@@ -65,7 +65,8 @@ impl Gateway {
         });
         let settings = &self.0.settings;
         // Where a connection comes from is noted for whoever asks, which costs a little at each request.
-        let tells_peer = self.0.access.as_ref().is_some_and(|access| access.proxy().is_some());
+        let tells_peer =
+            self.0.audit.is_some() || self.0.access.as_ref().is_some_and(|access| access.proxy().is_some());
         let (connections, tls) = (settings.connections.clone(), self.0.tls.clone());
         let server = Acceptor::new(self.router(), connections, tls, tells_peer).serve(listener, stopped);
         tokio::pin!(server, draining);

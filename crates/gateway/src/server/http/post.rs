@@ -36,8 +36,7 @@ pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response 
         return refused;
     }
     if is_batch(&text)
-        && let Some(answered) =
-            Box::pin(batch::post(&gateway, &headers, sender.identity.as_ref(), &text)).await
+        && let Some(answered) = Box::pin(batch::post(&gateway, &headers, &sender.arrival, &text)).await
     {
         return answered;
     }

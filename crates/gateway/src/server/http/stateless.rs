@@ -27,11 +27,11 @@ pub async fn request(
         Ok(checked) => checked,
         Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
     };
+    let arrival = sender.arrival;
     // Task verbs are answered at once and never stream: they need no machinery.
     if matches!(method.as_str(), method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL) {
         let (raw, params, meta) = (raw.as_ref(), *params, params.meta());
-        let identity = sender.identity.as_deref();
-        let request = Request { id: &id, method: &method, raw, params, meta, identity, tool: None };
+        let request = Request { id: &id, method: &method, raw, params, meta, arrival: &arrival, tool: None };
         let answered = gateway.answer(&caller, &request, &Outlet::nowhere()).await;
         return reply::whole(id, answered, true);
     }
@@ -44,8 +44,8 @@ pub async fn request(
     let run = Box::pin(async move {
         let raw = raw.as_ref();
         let params = Params::parse(raw).map_err(|error| error.to_payload())?;
-        let (meta, tool, identity) = (params.meta(), tool.as_ref(), sender.identity.as_deref());
-        let request = Request { id: &request_id, method: &method, raw, params, meta, identity, tool };
+        let (meta, tool, arrival) = (params.meta(), tool.as_ref(), &arrival);
+        let request = Request { id: &request_id, method: &method, raw, params, meta, arrival, tool };
         gateway.answer(&caller, &request, &out).await
     });
     let reply = reply::Reply { id, run, messages, keep_alive, can_stream };
@@ -72,7 +72,7 @@ async fn check(
         && let Ok(called) = params.name()
         && gateway.companion(&caller, &params.meta(), &called).await.is_none()
     {
-        let found = gateway.find_tool(caller.owner(), sender.identity.as_deref(), &called).await;
+        let found = gateway.find_tool(caller.owner(), sender.arrival.identity(), &called).await;
         if let Ok(target) = &found {
             headers::check_arguments(headers, target.headers(), params)?;
         }

@@ -49,7 +49,8 @@ struct Errors;
 
 impl Subscriber for Errors {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::ERROR
+        // A test fills the disk of an audit log, of which that log must say something.
+        *metadata.level() == Level::ERROR && !metadata.target().ends_with("::audit::writer")
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
