@@ -1,4 +1,5 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -48,7 +49,9 @@ pub struct Session {
     request_ended: Notify,
     results: Mutex<HashMap<TaskId, Vec<(u64, Outlet)>>>,
     told: Mutex<HashMap<TaskId, Instant>>,
-    couriers: Mutex<HashSet<TaskId>>,
+    /// Which tasks have one, and whether it has questions out.
+    couriers: Mutex<HashMap<TaskId, bool>>,
+    couriers_changed: Notify,
     subscribed: Mutex<HashMap<String, Interest>>,
     log_level: Mutex<Option<LogLevel>>,
     streams_changed: Notify,
@@ -119,6 +122,7 @@ impl Session {
             results: Mutex::default(),
             told: Mutex::default(),
             couriers: Mutex::default(),
+            couriers_changed: Notify::new(),
             subscribed: Mutex::default(),
             log_level: Mutex::default(),
             streams_changed: Notify::new(),
@@ -321,14 +325,42 @@ impl Session {
 
     /// Claims the task's questions for one courier of this session; `false` if there is one.
     pub fn claim_courier(&self, task: TaskId) -> bool {
-        self.couriers.lock().insert(task)
+        match self.couriers.lock().entry(task) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(place) => {
+                place.insert(false);
+                true
+            }
+        }
     }
 
     /// The courier is done.
     pub fn release_courier(&self, task: &TaskId) {
         self.couriers.lock().remove(task);
+        self.couriers_changed.notify_waiters();
         self.untell(task);
         self.touch();
+    }
+
+    /// Whether the courier has questions out.
+    pub fn courier_asks(&self, task: &TaskId, asks: bool) {
+        let was = self.couriers.lock().get_mut(task).map(|asking| std::mem::replace(asking, asks));
+        if was == Some(true) && !asks {
+            self.couriers_changed.notify_waiters();
+        }
+    }
+
+    /// Resolves when no question of the task is out any more that its courier has brought.
+    pub async fn nothing_is_asked(&self, task: &TaskId) {
+        loop {
+            let changed = self.couriers_changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.couriers.lock().get(task) != Some(&true) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// The client subscribes to a resource.

@@ -71,6 +71,9 @@ impl Gateway {
                 }
             }
             if task.status.is_terminal() {
+                // Nothing may stay open with the client that nobody will hear the answer to.
+                mine.clear();
+                while out.next().await.is_some() {}
                 return;
             }
             // The upstream may have taken a question back, or somebody else may have answered it.
@@ -84,6 +87,7 @@ impl Gateway {
                 let due = session.told_at(&id).map_or(waits_since + task.poll_interval * 2, |at| at + MOMENT);
                 match stream_for(session, &id, due) {
                     Some(outlet) => {
+                        session.courier_asks(&id, true);
                         let (asked, taken) = self.ask_open(session, &task, &outlet, ToClient::send).await;
                         elsewhere = taken.iter().any(|key| !mine.contains_key(key));
                         for (asking, mut asked) in asked {
@@ -108,6 +112,7 @@ impl Gateway {
                 session.untell(&id);
                 waits_since = Instant::now();
             }
+            session.courier_asks(&id, !mine.is_empty());
             tokio::select! {
                 changed = watch.changed() => if changed.is_err() { return },
                 () = &mut streams => {}

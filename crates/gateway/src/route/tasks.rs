@@ -44,6 +44,8 @@ impl Gateway {
         let _open = session.result_opened(id, out.clone());
         self.send_courier(session, &task);
         let task = self.0.engine.wait(caller.owner(), id).await.map_err(refusal)?;
+        // The stream ends with the answer, and what is taken back belongs on it.
+        session.nothing_is_asked(&id).await;
         tell(caller, task, |task| Reply::Outcome(task)).await
     }
 

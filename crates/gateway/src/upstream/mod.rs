@@ -225,8 +225,8 @@ impl Upstream {
     /// is down, and where it is another owner's.
     pub async fn session(&self, owner: &Owner) -> Result<Session, RpcError> {
         let session = match &*self.state.borrow() {
-            State::Up(session) => Some(session.clone()),
-            State::Starting | State::Restarting(_) | State::CrashLoop(_) => None,
+            State::Up(session) if !session.is_stale() => Some(session.clone()),
+            State::Up(_) | State::Starting | State::Restarting(_) | State::CrashLoop(_) => None,
         };
         let session = match session {
             Some(session) => session,
