@@ -36,7 +36,8 @@ impl Access {
     ///
     /// What cannot be done so.
     pub fn new(config: AccessConfig) -> Result<Access, String> {
-        Access::with(config, over_http()?)
+        let fetch = over_http(&config.reach)?;
+        Access::with(config, fetch)
     }
 
     pub(crate) fn with(config: AccessConfig, fetch: Fetch) -> Result<Access, String> {

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use taskgate_credentials::Secret;
+use taskgate_reach::Reach;
 
 pub use jsonwebtoken::Algorithm;
 
@@ -22,6 +23,8 @@ pub struct AccessConfig {
     pub proxy: Option<Proxy>,
     /// Which scopes what needs.
     pub rights: Rights,
+    /// Where the metadata of issuers may lead to.
+    pub reach: Reach,
 }
 
 /// An authorization server whose tokens are taken.

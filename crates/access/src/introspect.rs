@@ -85,10 +85,12 @@ impl Introspection {
                 tracing::warn!(issuer = issuer.name, why, "the issuer cannot be asked about tokens");
                 Refusal::Unavailable("its issuer cannot be asked")
             })?;
-        let body = (self.fetch)(Ask { url: url.clone(), form: Some(form) }).await.map_err(|why| {
-            tracing::warn!(issuer = issuer.name, why, "the issuer does not say what a token is");
-            Refusal::Unavailable("its issuer does not answer")
-        })?;
+        let body = (self.fetch)(Ask { url: url.clone(), is_written: true, form: Some(form) }).await.map_err(
+            |why| {
+                tracing::warn!(issuer = issuer.name, why, "the issuer does not say what a token is");
+                Refusal::Unavailable("its issuer does not answer")
+            },
+        )?;
         let claims: Map<String, Value> = serde_json::from_slice(&body).map_err(|_| {
             tracing::warn!(
                 issuer = issuer.name,

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use taskgate_reach::Origin;
 use tokio::time::Instant;
 
 use crate::config::{Issuer, KeySource};
@@ -151,12 +152,16 @@ impl Keys {
     }
 
     async fn fetch(&self) -> Result<Vec<Key>, String> {
-        let url = match &self.source {
-            KeySource::At(url) => url.clone(),
-            KeySource::Discovered => self.discover().await?,
+        let (url, is_written) = match &self.source {
+            KeySource::At(url) => (url.clone(), true),
+            KeySource::Discovered => {
+                let url = self.discover().await?;
+                let is_own = origin(&url).is_some_and(|named| origin(&self.name) == Some(named));
+                (url, is_own)
+            }
         };
         may_ask(&url, self.plain_http).map_err(|why| format!("{url} {why}"))?;
-        let body = (self.fetch)(Ask { url: url.clone(), form: None })
+        let body = (self.fetch)(Ask { url: url.clone(), is_written, form: None })
             .await
             .map_err(|why| format!("{url}: {why}"))?;
         read(&body).map_err(|why| format!("{url}: {why}"))
@@ -175,7 +180,7 @@ impl Keys {
         }
         let mut wrong = String::new();
         for url in places {
-            match (self.fetch)(Ask { url: url.clone(), form: None }).await {
+            match (self.fetch)(Ask { url: url.clone(), is_written: true, form: None }).await {
                 Ok(body) => match serde_json::from_slice::<Metadata>(&body) {
                     // "If these values are not identical, the data contained in the response MUST NOT be used" (RFC 8414, 3.3).
                     Ok(said) if said.issuer == self.name => return Ok(said.jwks_uri),
@@ -187,6 +192,11 @@ impl Keys {
         }
         Err(wrong)
     }
+}
+
+/// The host and port of an address.
+fn origin(url: &str) -> Option<Origin> {
+    Origin::of(&Url::parse(url).ok()?)
 }
 
 /// Keys that fit a token.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use minijinja::Value;
 use serde_json::{Map, Value as Json};
+use taskgate_reach::Origin;
 
 use crate::answer::Answer;
 use crate::declaration::{Declaration, Extract, JobState};
@@ -19,6 +20,8 @@ pub struct JobApi {
     declaration: Arc<Declaration>,
     http: Http,
     with: Value,
+    /// The places that the declaration names.
+    written: Arc<[Origin]>,
 }
 
 /// What stays the same for all requests about one job.
@@ -85,7 +88,10 @@ impl JobApi {
     /// The API of this declaration, over these connections.
     pub fn new(declaration: Declaration, http: Http) -> JobApi {
         let with = value_of(&declaration.with);
-        JobApi { declaration: Arc::new(declaration), http, with }
+        let settings = Value::from_pairs([("with", with.clone())]);
+        let written =
+            declaration.requests().filter_map(|request| request.url.settled_origin(&settings)).collect();
+        JobApi { declaration: Arc::new(declaration), http, with, written }
     }
 
     /// What was declared.
@@ -303,7 +309,13 @@ impl JobApi {
 
     /// Sends a request as ourselves. If we are not believed once, what we are believed by may have run out.
     async fn send(&self, request: &RequestTemplate, values: Value) -> Result<Answer, Failure> {
-        let prepared = request.prepare(&values)?;
+        let mut prepared = request.prepare(&values)?;
+        // An answer may say where to look, as long as that is where the declaration says.
+        prepared.is_written |= Origin::of(&prepared.url).is_some_and(|origin| self.written.contains(&origin));
+        if !prepared.is_written {
+            // Who we are is nobody else's business.
+            return self.http.exchange(&prepared).await;
+        }
         let auth = &self.declaration.auth;
         let mut signed = prepared.clone();
         auth.sign(&self.http, &mut signed).await?;

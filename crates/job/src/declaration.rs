@@ -32,6 +32,21 @@ pub struct Declaration {
     pub question: Option<Question>,
 }
 
+impl Declaration {
+    /// All its requests.
+    pub fn requests(&self) -> impl Iterator<Item = &RequestTemplate> {
+        let optional = [
+            self.detail.as_ref().map(|detail| &detail.request),
+            self.result.request.as_ref(),
+            self.failure.as_ref().and_then(|failure| failure.request.as_ref()),
+            self.cancel.as_ref().map(|cancel| &cancel.request),
+            self.logs.as_ref().map(|logs| &logs.request),
+            self.question.as_ref().map(|question| &question.answer),
+        ];
+        [&self.start.request, &self.status.request].into_iter().chain(optional.into_iter().flatten())
+    }
+}
+
 /// Names, and where their values are found.
 pub type Extract = Vec<(String, Expression)>;
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
-use reqwest::{Client, Method, Url, redirect};
+use reqwest::{Client, ClientBuilder, Method, Url, redirect};
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+use taskgate_reach::{Denied, Reach};
 
 use crate::answer::Answer;
 use crate::failure::Failure;
@@ -21,7 +22,13 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// Connections to job APIs. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Http(Client);
+pub struct Http {
+    /// To places that the declaration names.
+    written: Client,
+    /// To those that only an answer names.
+    named: Client,
+    reach: Reach,
+}
 
 /// A request with all its values.
 #[derive(Debug, Clone)]
@@ -33,6 +40,8 @@ pub struct Prepared {
     pub headers: HeaderMap,
     pub body: Vec<u8>,
     pub timeout: Duration,
+    /// Whether the declaration names its place, and not only an answer.
+    pub is_written: bool,
 }
 
 impl Http {
@@ -42,6 +51,15 @@ impl Http {
     ///
     /// Why there can be none.
     pub fn new(authorities: Option<&Path>) -> Result<Http, String> {
+        Http::within(Reach::default(), authorities)
+    }
+
+    /// The same, and what only answers name may be within this reach, too.
+    ///
+    /// # Errors
+    ///
+    /// Why there can be none.
+    pub fn within(reach: Reach, authorities: Option<&Path>) -> Result<Http, String> {
         let mut roots = RootCertStore::empty();
         // Without any, HTTPS fails with a clear error and HTTP still works.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -58,20 +76,29 @@ impl Http {
             .map_err(|error| format!("TLS cannot be used: {error}"))?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let client = Client::builder()
-            .tls_backend_preconfigured(tls)
-            .redirect(redirect::Policy::none())
-            .connect_timeout(CONNECT)
-            .user_agent(concat!("taskgate/", env!("CARGO_PKG_VERSION")))
-            .build();
-        client.map(Http).map_err(|error| format!("there is no HTTP client: {}", chain(&error)))
+        let builder = || {
+            Client::builder()
+                .tls_backend_preconfigured(tls.clone())
+                .redirect(redirect::Policy::none())
+                .connect_timeout(CONNECT)
+                .user_agent(concat!("taskgate/", env!("CARGO_PKG_VERSION")))
+        };
+        let built = |builder: ClientBuilder| {
+            builder.build().map_err(|error| format!("there is no HTTP client: {}", chain(&error)))
+        };
+        Ok(Http { written: built(builder())?, named: built(reach.guard(builder()))?, reach })
     }
 
     /// Sends a request and reads the whole answer.
     pub(crate) async fn exchange(&self, prepared: &Prepared) -> Result<Answer, Failure> {
         let request = prepared.name;
         let Prepared { method, url, headers, body, timeout, .. } = prepared.clone();
-        let mut built = self.0.request(method, url).headers(headers).timeout(timeout);
+        let denied = |denied: &Denied| Failure::Unmade { request, why: format!("url: {denied}") };
+        if !prepared.is_written {
+            self.reach.check_url(&url, &[]).map_err(|why| denied(&why))?;
+        }
+        let client = if prepared.is_written { &self.written } else { &self.named };
+        let mut built = client.request(method, url).headers(headers).timeout(timeout);
         if !body.is_empty() {
             built = built.body(body);
         }
@@ -83,6 +110,8 @@ impl Http {
             Failure::Unanswered { request, why }
         };
         let mut response = built.send().await.map_err(|error| match error {
+            // It will not lead anywhere else by itself.
+            error if Denied::among(&error).is_some() => Failure::Unmade { request, why: chain(&error) },
             // Only a connection that was never there carries nothing.
             error if error.is_connect() => Failure::Unsent { request, why: chain(&error) },
             error if error.is_builder() => Failure::Unmade { request, why: chain(&error) },

@@ -10,6 +10,7 @@ mod clock;
 mod declaration;
 mod engine;
 mod failure;
+mod host;
 mod http;
 mod request;
 mod retry_after;

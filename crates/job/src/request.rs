@@ -3,6 +3,7 @@ use std::time::Duration;
 use minijinja::Value;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
+use taskgate_reach::Origin;
 
 use crate::failure::Failure;
 use crate::http::Prepared;
@@ -65,6 +66,10 @@ impl RequestTemplate {
             template.render(values).map_err(|fault: Fault| unmade(at, &fault))
         };
         let url = Url::parse(&rendered("url", &self.url)?).map_err(|error| unmade("url", &error))?;
+        let settled = self.url.settled_origin(values);
+        if settled.is_some() && settled != Origin::of(&url) {
+            return Err(unmade("url", &"with these values it is at another host"));
+        }
         if !matches!(url.scheme(), "http" | "https") {
             return Err(unmade("url", &"it begins with neither http:// nor https://"));
         }
@@ -86,6 +91,6 @@ impl RequestTemplate {
             headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(usual));
         }
         let Self { name, method, timeout, .. } = self.clone();
-        Ok(Prepared { name, method, url, headers, body: bytes, timeout })
+        Ok(Prepared { name, method, url, headers, body: bytes, timeout, is_written: settled.is_some() })
     }
 }

@@ -3,7 +3,10 @@ use std::ops::Range;
 
 use minijinja::{Environment, Error, ErrorKind, Value};
 
+use taskgate_reach::Origin;
+
 use crate::engine::{EMPTY, LENIENT, STRICT, TRIAL, value_of};
+use crate::host;
 use crate::scope::Scope;
 
 /// What is wrong with a template or an expression, or with what it met, in words.
@@ -60,7 +63,7 @@ pub enum Escape {
 }
 
 impl Escape {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Escape::Url => "url",
             Escape::Json => "json",
@@ -93,7 +96,15 @@ impl Template {
             // What cannot be told without values is told with them.
             Err(error) => unknown(&error, &template.source)?,
         }
+        if escape == Escape::Url {
+            host::check(&template.source)?;
+        }
         Ok(template)
+    }
+
+    /// The host and port of a URL that only settings decide about; `None` where an answer says where it is.
+    pub(crate) fn settled_origin(&self, values: &Value) -> Option<Origin> {
+        host::settled(&self.source, values)
     }
 
     /// The text with these values.

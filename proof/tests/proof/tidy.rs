@@ -10,31 +10,34 @@ use taskgate_proof::programs::repository;
 const LONGEST: usize = 600;
 
 /// Our crates, and which of our crates each may import. `taskgate-proof` may import anything and nobody imports it.
-const IMPORTS: [(&str, &[&str]); 10] = [
+const IMPORTS: [(&str, &[&str]); 11] = [
     ("task", &[]),
     ("engine", &["task"]),
     ("wire", &["task"]),
     ("credentials", &[]),
-    ("client", &["task", "wire", "credentials"]),
+    ("reach", &[]),
+    ("client", &["task", "wire", "credentials", "reach"]),
     ("detached", &[]),
-    ("job", &["credentials"]),
-    ("access", &["credentials"]),
-    ("gateway", &["task", "wire", "engine", "client", "credentials", "detached", "job", "access"]),
+    ("job", &["credentials", "reach"]),
+    ("access", &["credentials", "reach"]),
+    ("gateway", &["task", "wire", "engine", "client", "credentials", "detached", "job", "access", "reach"]),
     ("cli", &["gateway", "client", "detached"]),
 ];
 
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 29] = [
+const HOMES: [(&str, &[&str]); 31] = [
     ("aho-corasick", &["credentials"]),
     ("rusqlite", &["engine", "client", "proof:dev"]),
     ("tokio-postgres", &["engine"]),
     ("deadpool-postgres", &["engine"]),
     ("axum", &["gateway", "job:dev"]),
     ("rmcp", &["gateway", "cli"]),
-    ("reqwest", &["client", "job", "access"]),
+    ("reqwest", &["client", "job", "access", "reach"]),
     ("jsonwebtoken", &["access"]),
+    ("wildmatch", &["access"]),
+    ("ipnet", &["reach"]),
     ("minijinja", &["job"]),
     ("aws-sigv4", &["job"]),
     ("ring", &["job", "access"]),
@@ -49,7 +52,7 @@ const HOMES: [(&str, &[&str]); 29] = [
     ("nix", &["client", "detached"]),
     ("signal-hook", &["detached"]),
     ("tracing-subscriber", &["cli", "gateway:dev"]),
-    ("tokio", &["engine", "client", "credentials", "job", "access", "gateway", "cli", "proof:dev"]),
+    ("tokio", &["engine", "client", "credentials", "job", "access", "reach", "gateway", "cli", "proof:dev"]),
     ("getrandom", &["engine", "client", "gateway"]),
     ("jiff", &["wire"]),
     ("jsonschema", &["gateway"]),

@@ -104,6 +104,25 @@ async fn an_issuer_speaks_for_itself_and_in_private() {
     }
 }
 
+/// An issuer's own host was written by somebody who is trusted; where it leads to from there was not.
+#[tokio::test(start_paused = true)]
+async fn keys_elsewhere_are_only_the_issuers_word() {
+    let signer = Signer::ed("one");
+    for (place, is_named) in [
+        ("https://login.example/other", false),
+        ("https://LOGIN.example:443/keys", false),
+        ("https://login.example:8443/keys", true),
+        ("https://keys.example/", true),
+        ("https://169.254.169.254/keys", true),
+    ] {
+        let net = Net::default();
+        net.put(METADATA, json!({"issuer": ISSUER, "jwks_uri": place}));
+        net.put(place, json!({"keys": [signer.public()]}));
+        check(&access(&net), &signer.sign(&claims())).await.expect("believed");
+        assert_eq!(net.0.lock().named.len(), usize::from(is_named), "{place}");
+    }
+}
+
 /// Keys that are not for signatures, or shared secrets, are no keys.
 #[tokio::test(start_paused = true)]
 async fn keys_for_something_else_are_passed_over() {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use taskgate_reach::Reach;
 
 use crate::clock::now;
 use crate::fetch::{Ask, Fetch};
@@ -32,6 +33,8 @@ struct Net(Arc<Mutex<State>>);
 struct State {
     documents: HashMap<String, Value>,
     asked: Vec<String>,
+    /// What was fetched at a place that only an issuer names.
+    named: Vec<String>,
     forms: Vec<String>,
 }
 
@@ -66,6 +69,7 @@ impl Net {
                 tokio::task::yield_now().await;
                 let mut state = net.0.lock();
                 state.asked.push(ask.url.clone());
+                state.named.extend((!ask.is_written).then(|| ask.url.clone()));
                 state.forms.extend(ask.form.map(|form| form.body));
                 state
                     .documents
@@ -80,7 +84,14 @@ impl Net {
 /// A server that takes tokens of these issuers.
 fn config(issuers: Vec<Issuer>) -> AccessConfig {
     let resource = Resource::parse(RESOURCE).expect("an address");
-    AccessConfig { resource, issuers, tokens: Vec::new(), proxy: None, rights: Rights::default() }
+    AccessConfig {
+        resource,
+        issuers,
+        tokens: Vec::new(),
+        proxy: None,
+        rights: Rights::default(),
+        reach: Reach::default(),
+    }
 }
 
 async fn check(access: &Access, token: &str) -> Result<Identity, Refusal> {

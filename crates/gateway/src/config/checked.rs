@@ -8,6 +8,7 @@ mod hosts;
 mod http;
 mod job;
 mod limits;
+mod network;
 mod place;
 mod policy;
 mod rules;
@@ -21,6 +22,7 @@ use std::path::Path;
 
 use taskgate_access::Rules;
 use taskgate_credentials::Source;
+use taskgate_reach::Reach;
 use toml::Spanned;
 
 use super::error::Problems;
@@ -51,6 +53,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Which tools callers may use; without rules all of them.
     pub rules: Option<Rules>,
+    /// What URLs of others may lead to, besides addresses that everybody can reach.
+    pub reach: Reach,
     /// How the server behaves.
     pub settings: Settings,
     /// How calls are treated where an upstream says nothing else.
@@ -60,6 +64,7 @@ pub struct Config {
 }
 
 /// What a check needs besides the file.
+#[derive(Clone)]
 pub(super) struct Surroundings<'a> {
     /// Where relative paths begin.
     pub(super) base: &'a Path,
@@ -67,12 +72,16 @@ pub(super) struct Surroundings<'a> {
     pub(super) env: &'a dyn Fn(&str) -> Option<String>,
     /// Whether the file says how others reach this server.
     pub(super) has_public_url: bool,
+    /// What URLs of others may lead to.
+    pub(super) reach: Reach,
     /// Where problems go.
     pub(super) problems: &'a Problems,
 }
 
 /// Turns a raw file into a configuration. It is only worth something if no problem was noted.
 pub(super) fn check(raw: RawConfig, around: &Surroundings<'_>) -> Config {
+    let reach = network::check(&raw.network, around);
+    let around = &Surroundings { reach, ..around.clone() };
     let defaults = policy::check(&raw.defaults, &ToolPolicy::default(), around);
     let listen = server::check_listen(&raw, around);
     let store = around.parsed(&raw.store, "store", place::ALLOWED, |text| place::store_place(text, around));
@@ -92,7 +101,8 @@ pub(super) fn check(raw: RawConfig, around: &Surroundings<'_>) -> Config {
     let upstreams = upstream::check_all(raw.upstreams.as_deref(), &defaults, max_result, around);
     let metrics = limits::check_metrics(&raw.metrics, around);
     let encryption = encryption::check(raw.encryption.as_ref(), around);
-    Config { listen, store, encryption, metrics, rules, settings, upstreams, defaults }
+    let reach = around.reach.clone();
+    Config { listen, store, encryption, metrics, rules, reach, settings, upstreams, defaults }
 }
 
 impl Surroundings<'_> {

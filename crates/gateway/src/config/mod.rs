@@ -20,6 +20,7 @@ mod tests;
 use std::fs;
 use std::path::Path;
 
+use taskgate_reach::Reach;
 use toml::de::DeTable;
 
 pub use checked::{
@@ -88,7 +89,10 @@ impl Config {
         let problems = Problems::default();
         let raw = RawConfig::read(table.get_ref(), &problems);
         let has_public_url = raw.public_url.is_some();
-        let config = checked::check(raw, &Surroundings { base, env, has_public_url, problems: &problems });
+        let config = checked::check(
+            raw,
+            &Surroundings { base, env, has_public_url, reach: Reach::default(), problems: &problems },
+        );
         problems.into_result(text, file_name)?;
         Ok(config)
     }

@@ -106,6 +106,9 @@ impl Config {
             writeln!(out, "\n[metrics]")?;
             set(out, "listen", text(listen))?;
         }
+        writeln!(out, "\n[network]")?;
+        let allowed: Vec<String> = self.reach.allowed().iter().map(ToString::to_string).collect();
+        set(out, "allow_private", list(&allowed))?;
         self.write_audit(out)?;
         writeln!(out, "\n[defaults]")?;
         write_policy(out, &self.defaults)?;

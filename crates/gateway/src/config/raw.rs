@@ -7,6 +7,7 @@ pub(super) mod encryption;
 pub(super) mod hosts;
 pub(super) mod http;
 pub(super) mod limits;
+pub(super) mod network;
 pub(super) mod rules;
 mod run;
 
@@ -23,6 +24,7 @@ use encryption::{ENCRYPTION, RawEncryption};
 use hosts::HOSTS;
 use http::{OAUTH, RawHeader, RawOAuth, RawSecret};
 use limits::{LIMITS, METRICS};
+use network::{NETWORK, RawNetwork};
 use rules::{RULE, RULES, RawRules};
 
 pub(super) use connections::{RawConnections, RawTls};
@@ -70,6 +72,7 @@ pub(super) const TOP: Section = Section {
         "hosts",
         "limits",
         "metrics",
+        "network",
         "audit",
         "encryption",
         "defaults",
@@ -170,6 +173,8 @@ pub(super) struct RawConfig {
     pub(super) encryption: Entry<RawEncryption>,
     /// Where the numbers are served.
     pub(super) metrics: Entry<String>,
+    /// What URLs of others may lead to.
+    pub(super) network: RawNetwork,
     /// Where it is kept who has done what.
     pub(super) audit: Entry<RawAudit>,
     pub(super) defaults: RawPolicy,
@@ -249,6 +254,7 @@ impl RawConfig {
                 &HOSTS,
                 &LIMITS,
                 &METRICS,
+                &NETWORK,
                 &AUDIT,
                 &ENCRYPTION,
                 &DEFAULTS,
@@ -314,6 +320,7 @@ impl RawConfig {
                 .get::<&DeTable<'_>>("encryption")
                 .map(|table| Spanned::new(table.span(), RawEncryption::read(table.get_ref(), problems))),
             metrics: limits::metrics(fields.get("metrics"), problems),
+            network: RawNetwork::read(fields.get("network"), problems),
             audit: fields
                 .get::<&DeTable<'_>>("audit")
                 .map(|table| Spanned::new(table.span(), RawAudit::read(table.get_ref(), problems))),

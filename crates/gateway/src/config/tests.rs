@@ -14,6 +14,7 @@ use super::raw::encryption::{ENCRYPTION, KEY};
 use super::raw::hosts::HOSTS;
 use super::raw::http::{OAUTH, SECRET};
 use super::raw::limits::{LIMITS, METRICS};
+use super::raw::network::NETWORK;
 use super::raw::{DEFAULTS, RUN, TOOL, TOP, UPSTREAM, UPSTREAM_DEFAULTS, VARIABLE};
 use super::raw_job::{JOB, PARTS};
 use super::*;

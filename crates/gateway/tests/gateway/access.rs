@@ -40,6 +40,7 @@ fn config(rights: Rights) -> AccessConfig {
         tokens: tokens(),
         proxy: None,
         rights,
+        reach: Default::default(),
     }
 }
 

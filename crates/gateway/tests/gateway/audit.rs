@@ -201,7 +201,14 @@ async fn who_is_not_let_in_has_a_line() {
         ..Rights::default()
     };
     let resource = Resource::parse("https://gate.example/mcp").expect("an address");
-    let auth = AccessConfig { resource, issuers: Vec::new(), tokens: vec![token], proxy: None, rights };
+    let auth = AccessConfig {
+        resource,
+        issuers: Vec::new(),
+        tokens: vec![token],
+        proxy: None,
+        rights,
+        reach: Default::default(),
+    };
     let limits = LimitSettings { owner_open_tasks: Some(1), ..LimitSettings::default() };
     let settings = Settings { auth: Some(auth), single_user: false, limits, ..audited(&path) };
     let server = Server::start(gateway(&Board::new(Era::Both), settings).await).await;

@@ -93,7 +93,15 @@ impl Google {
         let body = form(&[("grant_type", grant), ("assertion", &assertion)]).into_bytes();
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, kind)]);
-        Ok(Prepared { name: "token", method: Method::POST, url, headers, body, timeout: TIMEOUT })
+        Ok(Prepared {
+            name: "token",
+            method: Method::POST,
+            url,
+            headers,
+            body,
+            timeout: TIMEOUT,
+            is_written: true,
+        })
     }
 
     fn of_this_machine(&self) -> Result<Prepared, String> {
@@ -105,7 +113,15 @@ impl Google {
         };
         let flavor = (HeaderName::from_static("metadata-flavor"), HeaderValue::from_static("Google"));
         let headers = HeaderMap::from_iter([flavor]);
-        Ok(Prepared { name: "token", method: Method::GET, url, headers, body: Vec::new(), timeout: TIMEOUT })
+        Ok(Prepared {
+            name: "token",
+            method: Method::GET,
+            url,
+            headers,
+            body: Vec::new(),
+            timeout: TIMEOUT,
+            is_written: true,
+        })
     }
 }
 

@@ -22,6 +22,7 @@ pub async fn get(tokens: &Tokens, url: &Url, http: &Http, request: &'static str)
             headers: sent.headers,
             body: sent.body.into_bytes(),
             timeout: TIMEOUT,
+            is_written: true,
         };
         fetch(http, &prepared, request).await
     };

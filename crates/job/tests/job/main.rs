@@ -5,6 +5,7 @@ mod auth;
 #[cfg(feature = "aws")]
 mod aws;
 mod google;
+mod reach;
 mod templates;
 mod tls;
 

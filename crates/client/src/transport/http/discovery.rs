@@ -2,13 +2,15 @@
 //! authorization server its token endpoint (RFC 8414).
 //!
 //! What comes back decides where a client secret goes, and comes from the server that wants the token. So it may lead to two places
-//! only: the origin that was configured as the server's, and the issuer that was configured. Redirects are not followed.
+//! only: the origin that was configured as the server's, and the issuer that was configured. Redirects are not followed. The token endpoint is
+//! where that issuer says, but not at an address that only we can reach.
 
 use parking_lot::Mutex;
 use reqwest::header::ACCEPT;
 use reqwest::{Client, StatusCode, Url};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use taskgate_reach::{Origin, Reach};
 
 use super::challenge::Challenge;
 use super::oauth::exchange;
@@ -20,6 +22,8 @@ pub(super) struct Discovery {
     server: ServerUrl,
     /// Whom the credentials are for.
     pub(super) issuer: Option<String>,
+    /// Where a token endpoint may be that only the issuer names.
+    pub(super) reach: Reach,
     /// What the server said last when it wanted a token; `None` if it never did.
     challenge: Mutex<Option<Challenge>>,
     found: Mutex<Option<Found>>,
@@ -37,7 +41,7 @@ pub(super) struct Found {
 /// What has been found so far does not count.
 impl PartialEq for Discovery {
     fn eq(&self, other: &Discovery) -> bool {
-        (&self.server, &self.issuer) == (&other.server, &other.issuer)
+        (&self.server, &self.issuer, &self.reach) == (&other.server, &other.issuer, &other.reach)
     }
 }
 
@@ -60,7 +64,8 @@ struct Issuer {
 
 impl Discovery {
     pub(super) fn new(server: ServerUrl, issuer: Option<String>) -> Self {
-        Discovery { server, issuer, challenge: Mutex::default(), found: Mutex::default() }
+        let reach = Reach::default();
+        Discovery { server, issuer, reach, challenge: Mutex::default(), found: Mutex::default() }
     }
 
     /// The server wants a token, or another one.
@@ -105,10 +110,7 @@ impl Discovery {
             return Err(format!("the metadata of {issuer} is that of {}", shown(&said.issuer)));
         }
         let token_url = safe(&said.token_endpoint, "the token endpoint")?;
-        if token_url.is_loopback() && !url.is_loopback() {
-            return Err(format!("{issuer} names a token endpoint on this machine"));
-        }
-        let client = Clients::new(&token_url)?.fresh;
+        let client = self.client(&token_url, &url).map_err(|why| format!("the token endpoint: {why}"))?;
         let scope =
             resource.scopes_supported.map(|scopes| scopes.join(" ")).filter(|scope| !scope.is_empty());
         Ok(Found { token_url, client, scope, resource: resource.resource })
@@ -135,6 +137,18 @@ impl Discovery {
             return Err(format!("its metadata is of {}, which is another resource", shown(&said.resource)));
         }
         Ok(said)
+    }
+
+    /// What asks this token endpoint. At the hosts of the server and of the issuer, which somebody has written, it is asked wherever they are.
+    fn client(&self, token_url: &ServerUrl, issuer: &ServerUrl) -> Result<Client, String> {
+        let written = [&self.server, issuer].map(ServerUrl::as_url).into_iter().filter_map(Origin::of);
+        let written: Vec<Origin> = written.collect();
+        let url = token_url.as_url();
+        self.reach.check_url(url, &written).map_err(|denied| denied.to_string())?;
+        match Origin::of(url).is_some_and(|origin| written.contains(&origin)) {
+            true => Ok(Clients::new(token_url)?.fresh),
+            false => Clients::within(&self.reach, token_url),
+        }
     }
 
     /// The authorization server that may see our credentials.

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, RequestBuilder, StatusCode};
 use taskgate_credentials::{Grant, OAuth, Tokens, refusal};
+use taskgate_reach::Reach;
 
 use super::challenge::Challenge;
 use super::discovery::Discovery;
@@ -54,6 +55,14 @@ impl TokenServer {
     pub fn found_by(server: ServerUrl, issuer: Option<String>, oauth: OAuth) -> Self {
         let place = Place::Found(Box::new(Discovery::new(server, issuer)));
         TokenServer { place, tokens: Tokens::new(oauth), client: Mutex::default() }
+    }
+
+    /// What the server says may lead to what is within this reach, and to addresses that everybody can reach.
+    pub fn within(mut self, reach: Reach) -> Self {
+        if let Place::Found(discovery) = &mut self.place {
+            discovery.reach = reach;
+        }
+        self
     }
 
     /// The token endpoint, if it is configured.

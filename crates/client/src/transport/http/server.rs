@@ -6,6 +6,7 @@ use reqwest::header::HeaderName;
 use reqwest::{Client, Url, redirect, retry};
 
 use taskgate_credentials::{OAuth, Secret};
+use taskgate_reach::Reach;
 
 use super::oauth::TokenServer;
 use crate::transport::stdio::StdioCommand;
@@ -155,12 +156,25 @@ pub(super) struct Clients {
 impl Clients {
     pub(super) fn new(url: &ServerUrl) -> Result<Clients, String> {
         let tls = tls(url.as_url().scheme() == "https")?;
-        Ok(Clients { kept: client(url, tls.clone(), IDLE_CONNECTIONS)?, fresh: client(url, tls, 0)? })
+        Ok(Clients {
+            kept: client(url, tls.clone(), IDLE_CONNECTIONS, None)?,
+            fresh: client(url, tls, 0, None)?,
+        })
+    }
+
+    /// What sends requests to a URL that others have written, within reach.
+    pub(super) fn within(reach: &Reach, url: &ServerUrl) -> Result<Client, String> {
+        client(url, tls(url.as_url().scheme() == "https")?, 0, Some(reach))
     }
 }
 
 /// A client that keeps up to `idle` connections that nobody uses.
-fn client(url: &ServerUrl, tls: rustls::ClientConfig, idle: usize) -> Result<Client, String> {
+fn client(
+    url: &ServerUrl,
+    tls: rustls::ClientConfig,
+    idle: usize,
+    reach: Option<&Reach>,
+) -> Result<Client, String> {
     let builder = Client::builder()
         .user_agent(concat!("taskgate/", env!("CARGO_PKG_VERSION")))
         .redirect(redirect::Policy::none())
@@ -175,6 +189,10 @@ fn client(url: &ServerUrl, tls: rustls::ClientConfig, idle: usize) -> Result<Cli
         .tls_backend_preconfigured(tls);
     // A proxy stands between this machine and others, not between its programs.
     let builder = if url.is_loopback() { builder.no_proxy() } else { builder };
+    let builder = match reach {
+        Some(reach) => reach.guard(builder),
+        None => builder,
+    };
     builder.build().map_err(super::failure::root_of)
 }
 

@@ -69,6 +69,7 @@ pub(super) fn check(raw: &RawConfig, path: &str, around: &Surroundings<'_>) -> O
         tokens,
         proxy: auth.proxy.as_ref().and_then(|proxy| check_proxy(proxy, around)),
         rights: rights(&auth.scopes, around),
+        reach: around.reach.clone(),
     })
 }
 

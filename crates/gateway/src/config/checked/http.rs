@@ -209,7 +209,7 @@ fn check_oauth(
         Some(token_url) => Some(TokenServer::new(token_url, oauth)),
         // One that is there but wrong has been noted already.
         None if has("token_url") => None,
-        None => Some(TokenServer::found_by(url?.clone(), issuer, oauth)),
+        None => Some(TokenServer::found_by(url?.clone(), issuer, oauth).within(around.reach.clone())),
     }
 }
 

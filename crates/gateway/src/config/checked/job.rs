@@ -69,7 +69,16 @@ pub(super) fn check(
     let auth = raw.auth.as_ref().map_or(Some(Auth::None), |auth| auth::check(auth, &with, around));
     let declaration = Checker { span, raw, with: &with, around }.declaration();
     let declaration = Declaration { auth: auth?, ..declaration? };
-    Some(JobTool { tool: tool?, description, input_schema, declaration, ca_file, written: raw.whole.clone() })
+    let reach = around.reach.clone();
+    Some(JobTool {
+        tool: tool?,
+        description,
+        input_schema,
+        declaration,
+        ca_file,
+        reach,
+        written: raw.whole.clone(),
+    })
 }
 
 /// The settings. One that the preset needs and nobody gives is told once, not at each place that uses it.

@@ -104,3 +104,38 @@ fn every_edge_of_a_range_is_allowed_and_nothing_beyond() {
         assert_eq!(refused(line), is_refused, "{line}");
     }
 }
+
+#[test]
+fn what_may_be_reached_is_networks_addresses_and_hosts() {
+    let allowed = r#"["10.0.0.0/8", "fd00::1", "Issuer.internal"]"#;
+    let config = valid(&format!("network.allow_private = {allowed}\n{LEAST}"));
+    let shown: Vec<String> = config.reach.allowed().iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["10.0.0.0/8", "fd00::1", "issuer.internal"]);
+    assert_eq!(valid(&config.to_toml()).reach, config.reach);
+    for wrong in ["10.0.0.1/8", "https://a", "a:80", "*.a", "", "10.0.0.0/33"] {
+        let told = problems(&format!("network.allow_private = [{wrong:?}]\n{LEAST}"));
+        assert_eq!(told.len(), 1, "{wrong}: {told:?}");
+        assert!(told[0].starts_with(&format!("`allow_private`: {wrong:?} ")), "{told:?}");
+    }
+    assert_eq!(problems(&format!("network.allow = []\n{LEAST}")), ["unknown key `allow` in [network]"]);
+}
+
+/// It reaches everybody who asks what others name.
+#[test]
+fn what_may_be_reached_is_known_to_whoever_asks() {
+    let config = valid(
+        r#"
+        network.allow_private = ["10.0.0.0/8"]
+        auth = { resource = "https://a.example", issuer = [{ issuer = "https://b.example" }] }
+        [[upstream]]
+        name = "url"
+        url = "https://c.example/mcp"
+        oauth = { client_id = "me", client_secret = "secret" }
+        "#,
+    );
+    assert_eq!(config.settings.auth.as_ref().map(|auth| &auth.reach), Some(&config.reach));
+    let without = valid(&config.to_toml().replace("allow_private = [\"10.0.0.0/8\"]", ""));
+    let UpstreamServer::Url(url) = &config.upstreams[0].server else { panic!("no URL") };
+    let UpstreamServer::Url(other) = &without.upstreams[0].server else { panic!("no URL") };
+    assert!(url.server.url == other.server.url && url.server.auth != other.server.auth);
+}

@@ -12,6 +12,7 @@ fn the_manual_names_every_key_of_every_section() {
         &HOSTS,
         &LIMITS,
         &METRICS,
+        &NETWORK,
         &AUDIT,
         &ENCRYPTION,
         &KEY,

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 use taskgate_job::Declaration;
+use taskgate_reach::Reach;
 
 use super::ToolSchema;
 use super::schema::invalid_arguments;
@@ -34,6 +35,8 @@ pub struct JobTool {
     pub declaration: Declaration,
     /// A file of PEM texts with certificates that are trusted besides those of the operating system.
     pub ca_file: Option<PathBuf>,
+    /// Where its answers may lead to.
+    pub reach: Reach,
     /// The declaration as it was written, for whoever wants to see it whole.
     pub written: Map<String, Value>,
 }

@@ -48,7 +48,7 @@ impl JobRunner {
     ///
     /// Why its API cannot be reached from here.
     pub fn new(tool: &JobTool, callbacks: Option<Arc<Callbacks>>) -> Result<JobRunner, String> {
-        let http = Http::new(tool.ca_file.as_deref())?;
+        let http = Http::within(tool.reach.clone(), tool.ca_file.as_deref())?;
         let api = JobApi::new(tool.declaration.clone(), http);
         let (tool, takes) = (tool.tool.clone(), tool.input_schema.clone());
         Ok(JobRunner(Arc::new(Inner { tool, takes, api, starts: Starts::default(), callbacks })))

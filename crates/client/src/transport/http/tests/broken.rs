@@ -1,5 +1,7 @@
 //! Servers that are not there, are in trouble, or are none.
 
+use taskgate_credentials::Secret;
+
 use super::*;
 
 async fn after(respond: impl AsyncFnOnce(Exchange)) -> (RequestFailure, Session) {
@@ -95,6 +97,48 @@ async fn a_redirect_is_followed_within_the_server_only() {
         assert_eq!(failure.kind, FailureKind::Refused);
         assert!(failure.to_string().contains(says), "{failure}");
     }
+}
+
+/// What shows who is calling goes to nobody whom the server names, and not round in circles either.
+#[tokio::test]
+async fn a_redirect_takes_no_credentials_anywhere() {
+    let elsewhere = Script::start().await;
+    let there = elsewhere.url();
+    let with = |script: &Script| {
+        let key = (HeaderName::from_static("x-key"), Secret::Text("k1".to_owned()));
+        HttpServer {
+            headers: vec![key],
+            auth: Auth::Bearer(Secret::Text("b1".to_owned())),
+            ..script.server()
+        }
+    };
+    for location in [
+        there.as_str(),
+        "http://169.254.169.254/",
+        "//10.0.0.1/mcp",
+        "http://localhost/mcp",
+        "file:///etc/passwd",
+    ] {
+        let script = Script::start().await;
+        let session = script.legacy(&with(&script)).await;
+        let calling = call(&session, LEGACY, "t");
+        let asked = script.expect("tools/call").await;
+        assert_eq!(asked.headers["authorization"], "Bearer b1");
+        asked.respond("307 Temporary Redirect", &format!("Location: {location}\r\n"), "").await;
+        let failure = failure(calling).await;
+        assert_eq!(failure.kind, FailureKind::Refused, "{location}: {failure}");
+        assert!(script.is_silent().await);
+    }
+    assert!(elsewhere.is_silent().await);
+    let script = Script::start().await;
+    let session = script.legacy(&with(&script)).await;
+    let calling = call(&session, LEGACY, "t");
+    for turn in 0..6 {
+        let asked = script.expect("tools/call").await;
+        asked.respond("308 Permanent Redirect", &format!("Location: /mcp/{turn}\r\n"), "").await;
+    }
+    assert!(failure(calling).await.to_string().contains("in a circle"));
+    assert!(script.is_silent().await);
 }
 
 #[tokio::test]

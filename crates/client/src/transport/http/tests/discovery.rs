@@ -1,6 +1,7 @@
 //! A server says who gives out tokens for it, and may say what it likes.
 
 use taskgate_credentials::{OAuth, Secret};
+use taskgate_reach::{Allowed, Reach};
 
 use super::*;
 
@@ -247,7 +248,18 @@ async fn no_document_is_followed_or_read_for_ever() {
 /// Hostile metadata of the authorization server: another issuer's, or a token endpoint where the secret could be read.
 #[tokio::test]
 async fn an_issuer_speaks_for_itself_alone() {
+    let elsewhere = Script::start().await;
+    let there = format!("{}/token", origin(&elsewhere));
+    let (named, mapped) =
+        (there.replace("127.0.0.1", "localhost"), there.replace("127.0.0.1", "[::ffff:127.0.0.1]"));
     for (issuer, endpoint, says) in [
+        // At an address that only we can reach, however it is written.
+        ("SELF", there.as_str(), "127.0.0.1 is this machine"),
+        ("SELF", &named, "localhost is at"),
+        ("SELF", &mapped.replace("http:", "https:"), "is this machine"),
+        ("SELF", "https://169.254.169.254/latest/", "put it into `allow_private` of [network]"),
+        ("SELF", "https://10.0.0.1/token", "is a private address"),
+        ("SELF", "https://[fd00::1]/token", "is a private address"),
         ("https://honest.example", "SELF/token", "that of"),
         ("SELF/other", "SELF/token", "that of"),
         ("", "SELF/token", "that of"),
@@ -266,6 +278,7 @@ async fn an_issuer_speaks_for_itself_alone() {
         assert!(why.contains(says), "{says}: {why}");
         assert!(auth.is_silent().await);
     }
+    assert!(elsewhere.is_silent().await);
     // The credentials are for one issuer, and the server wants another's tokens.
     let script = Script::start().await;
     let at = origin(&script);
@@ -274,4 +287,27 @@ async fn an_issuer_speaks_for_itself_alone() {
     document(&script, "/m", &json!({"resource": at, "authorization_servers": [at]})).await;
     let why = refused(opening).await;
     assert!(why.contains("not of the issuer https://auth.example"), "{why}");
+}
+
+/// A token endpoint inside is asked if the configuration allows it.
+#[tokio::test]
+async fn a_token_endpoint_inside_can_be_allowed() {
+    for (allowed, host) in [("127.0.0.0/8", "127.0.0.1"), ("localhost", "localhost")] {
+        let (script, elsewhere) = (Script::start().await, Script::start().await);
+        let at = origin(&script);
+        let tokens = TokenServer::found_by(ServerUrl::parse(&script.url()).expect("a URL"), None, oauth())
+            .within(Reach::new(vec![Allowed::parse(allowed).expect("allowed")]));
+        let server = HttpServer { auth: Auth::OAuth(Arc::new(tokens)), ..script.server() };
+        let opening = opening(&server);
+        challenge(&script, &format!("WWW-Authenticate: Bearer resource_metadata=\"{at}/m\"\r\n")).await;
+        document(&script, "/m", &json!({"resource": at, "authorization_servers": [at]})).await;
+        let endpoint = format!("{}/token", origin(&elsewhere).replace("127.0.0.1", host));
+        let said = json!({"issuer": at, "token_endpoint": endpoint});
+        document(&script, "/.well-known/oauth-authorization-server", &said).await;
+        let asked = elsewhere.next().await;
+        assert_eq!((asked.method.as_str(), asked.path.as_str()), ("POST", "/token"));
+        asked.respond("200 OK", JSON, r#"{"access_token": "t", "token_type": "Bearer"}"#).await;
+        assert_eq!(script.next().await.headers["authorization"], "Bearer t");
+        opening.abort();
+    }
 }
