@@ -22,8 +22,15 @@ static ACCESS: LazyLock<Access> = LazyLock::new(|| {
     });
     let resource = Resource::parse("https://gate.example/mcp").unwrap();
     let rights = Rights::default();
-    Access::new(AccessConfig { resource, issuers: Vec::new(), tokens: tokens.into(), proxy: None, rights })
-        .unwrap()
+    Access::new(AccessConfig {
+        resource,
+        issuers: Vec::new(),
+        tokens: tokens.into(),
+        certificates: None,
+        proxy: None,
+        rights,
+    })
+    .unwrap()
 });
 
 pub fn check(data: &[u8]) {

@@ -81,6 +81,7 @@ async fn gateway() -> Gateway {
         resource: Resource::parse("https://gate.example/mcp").unwrap(),
         issuers: Vec::new(),
         tokens: tokens.into(),
+        certificates: None,
         proxy: None,
         rights: Rights::default(),
     };

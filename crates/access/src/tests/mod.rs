@@ -80,7 +80,14 @@ impl Net {
 /// A server that takes tokens of these issuers.
 fn config(issuers: Vec<Issuer>) -> AccessConfig {
     let resource = Resource::parse(RESOURCE).expect("an address");
-    AccessConfig { resource, issuers, tokens: Vec::new(), proxy: None, rights: Rights::default() }
+    AccessConfig {
+        resource,
+        issuers,
+        tokens: Vec::new(),
+        certificates: None,
+        proxy: None,
+        rights: Rights::default(),
+    }
 }
 
 async fn check(access: &Access, token: &str) -> Result<Identity, Refusal> {

@@ -15,8 +15,10 @@ use taskgate_access::{Access, Identity, Refusal};
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::jsonrpc::parse_batch;
 use taskgate_wire::{ErrorCode, Id, Message, Params, RpcError, method};
+use tokio::time::Instant;
 
-use super::{busy, error, guard, headers, json};
+use super::accept::ShownCertificate;
+use super::{busy, error, expiry, guard, headers, json};
 use crate::gateway::Gateway;
 use crate::route::method_of_companion;
 
@@ -59,7 +61,8 @@ async fn enter(State(gateway): State<Gateway>, mut request: Request, next: Next)
         return refused;
     }
     let peer = request.extensions().get().map(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| peer.ip());
-    let identity = match identify(access, peer, request.headers()).await {
+    let shown = request.extensions().get::<ShownCertificate>().cloned();
+    let identity = match identify(access, peer, shown, request.headers()).await {
         Ok(identity) => Arc::new(identity),
         Err(refusal) => return refuse(access, None, &refusal),
     };
@@ -83,7 +86,12 @@ async fn enter(State(gateway): State<Gateway>, mut request: Request, next: Next)
     next.run(request).await
 }
 
-async fn identify(access: &Access, peer: Option<IpAddr>, headers: &HeaderMap) -> Result<Identity, Refusal> {
+async fn identify(
+    access: &Access,
+    peer: Option<IpAddr>,
+    certificate: Option<ShownCertificate>,
+    headers: &HeaderMap,
+) -> Result<Identity, Refusal> {
     if let Some(proxy) = access.proxy()
         && let Some(vouched) =
             proxy.vouched(peer, headers.get_all(&proxy.header).iter().map(HeaderValue::as_bytes))?
@@ -95,7 +103,13 @@ async fn identify(access: &Access, peer: Option<IpAddr>, headers: &HeaderMap) ->
     if values.next().is_some() {
         return Err(Refusal::Ambiguous);
     }
-    let identity = access.check(shown).await;
+    // A token says more than a certificate, which may be that of a program that acts for many.
+    let identity = match (shown, access.certificates(), certificate.as_deref()) {
+        (None, Some(certificates), Some(certified)) => {
+            certified.as_ref().map_err(Clone::clone).and_then(|certified| certificates.identify(certified))
+        }
+        _ => access.check(shown).await,
+    };
     if let Err(refusal) = &identity {
         tracing::info!(%refusal, "a caller was not let in");
     }
@@ -140,6 +154,16 @@ impl Sender {
                 Sender { owner: owner.clone(), identity: Some(identity.clone()) }
             }
             None => Sender { owner: gateway.http_owner(), identity: None },
+        }
+    }
+
+    /// An answer that may take long, as far as it comes before the sender's token ends.
+    pub async fn while_allowed(&self, gateway: &Gateway, answer: impl Future<Output = Response>) -> Response {
+        let lasts = self.identity.as_ref().and_then(|identity| identity.lasts());
+        match (expiry::until(lasts.map(|lasts| Instant::now() + lasts), answer).await, &gateway.0.access) {
+            (Some(response), _) => response,
+            (None, Some(access)) => refuse(access, None, &Refusal::Expired),
+            (None, None) => StatusCode::UNAUTHORIZED.into_response(),
         }
     }
 
