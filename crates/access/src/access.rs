@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use crate::bearer;
+use crate::certificate::Certificates;
 use crate::clock::now;
 use crate::config::{AccessConfig, Algorithm, Issuer, Proof};
 use crate::fetch::{Fetch, may_ask, over_http};
@@ -95,7 +96,7 @@ impl Access {
                 introspection.check(token, &hash, issuer, &config.resource).await?
             }
         };
-        Identity::of(&issuer.name, claims)
+        Identity::of(issuer, claims)
     }
 
     /// A token that says nothing of where it is from: every issuer that can be asked may know it.
@@ -104,7 +105,7 @@ impl Access {
         for (issuer, means) in &self.0.issuers {
             let Means::Asked(introspection) = means else { continue };
             match introspection.check(token, hash, issuer, &self.0.config.resource).await {
-                Ok(claims) => return Identity::of(&issuer.name, claims),
+                Ok(claims) => return Identity::of(issuer, claims),
                 // The word of one that knows it goes before that of others that do not.
                 Err(Refusal::Inactive) if refusal != Refusal::Unknown => {}
                 Err(why) => refusal = why,
@@ -116,6 +117,11 @@ impl Access {
     /// Who else may say who is calling.
     pub fn proxy(&self) -> Option<&Proxy> {
         self.0.config.proxy.as_ref()
+    }
+
+    /// How certificates of clients say who is calling, if they do.
+    pub fn certificates(&self) -> Option<&Certificates> {
+        self.0.config.certificates.as_ref()
     }
 
     /// What is needed for what.

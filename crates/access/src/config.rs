@@ -5,6 +5,7 @@ use taskgate_reach::Reach;
 
 pub use jsonwebtoken::Algorithm;
 
+use crate::certificate::Certificates;
 use crate::proxy::Proxy;
 use crate::resource::Resource;
 use crate::rights::Rights;
@@ -19,6 +20,8 @@ pub struct AccessConfig {
     pub issuers: Vec<Issuer>,
     /// Tokens that nobody gives out.
     pub tokens: Vec<StaticToken>,
+    /// How certificates of clients say who is calling, if they do.
+    pub certificates: Option<Certificates>,
     /// Who may say who is calling, beside tokens.
     pub proxy: Option<Proxy>,
     /// Which scopes what needs.

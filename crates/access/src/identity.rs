@@ -1,7 +1,10 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::clock::now;
+use crate::config::Issuer;
 use crate::refusal::Refusal;
 
 /// Who a caller is, as far as it has been shown.
@@ -12,13 +15,15 @@ pub struct Identity {
     pub owner: String,
     /// What its token allows.
     pub scopes: BTreeSet<String>,
+    /// Until when it has shown that, counted from 1970, the leeway for its issuer's clock included; `None` for a token without end.
+    pub expires: Option<Duration>,
     /// What else its issuer says of it; nothing for a token in the configuration.
     pub claims: Map<String, Value>,
 }
 
 impl Identity {
     /// Whoever an issuer's claims speak of.
-    pub(crate) fn of(issuer: &str, claims: Map<String, Value>) -> Result<Identity, Refusal> {
+    pub(crate) fn of(issuer: &Issuer, claims: Map<String, Value>) -> Result<Identity, Refusal> {
         let said = |name: &str| claims.get(name).and_then(Value::as_str).filter(|said| !said.is_empty());
         let client = said("client_id").or(said("azp")).unwrap_or_default();
         // Tokens that a client got for itself need have no subject of their own.
@@ -27,10 +32,13 @@ impl Identity {
             return Err(Refusal::NoSubject);
         }
         // As JSON, so that no choice of names makes one caller another.
-        let owner = format!("oauth {}", json!([issuer, subject, client]));
+        let owner = format!("oauth {}", json!([issuer.name, subject, client]));
         let scopes =
             ["scope", "scp"].into_iter().filter_map(|name| claims.get(name)).flat_map(words).collect();
-        Ok(Identity { owner, scopes, claims })
+        let ends = claims.get("exp").and_then(Value::as_f64);
+        let expires = ends.map(|ends| Duration::try_from_secs_f64(ends).unwrap_or(Duration::MAX));
+        let expires = expires.map(|expires| expires.saturating_add(issuer.leeway));
+        Ok(Identity { owner, scopes, expires, claims })
     }
 
     /// Issuer, subject and client of an owner that is known by a token of an issuer; `None` for any other owner.
@@ -51,7 +59,20 @@ impl Identity {
     /// Whoever shows a token of this name in the configuration.
     pub(crate) fn named(name: &str, scopes: &[String]) -> Identity {
         let scopes = scopes.iter().cloned().collect();
-        Identity { owner: Identity::owner_of_token(name), scopes, claims: Map::new() }
+        Identity { owner: Identity::owner_of_token(name), scopes, expires: None, claims: Map::new() }
+    }
+
+    /// Whoever has shown a certificate with this name, which ends then.
+    pub(crate) fn certified(name: &str, until: Duration, scopes: &[String]) -> Identity {
+        Identity { owner: format!("mtls {name}"), expires: Some(until), ..Identity::named(name, scopes) }
+    }
+
+    /// How long it still counts; `None` if that has no end.
+    pub fn lasts(&self) -> Option<Duration> {
+        // Longer than any connection, and what a timer can hold.
+        const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+        let now = Duration::try_from_secs_f64(now()).unwrap_or_default();
+        self.expires.map(|expires| expires.saturating_sub(now).min(LONGEST))
     }
 }
 
@@ -70,7 +91,7 @@ mod tests {
 
     fn of(claims: Value) -> Result<Identity, Refusal> {
         let Value::Object(claims) = claims else { panic!("no claims") };
-        Identity::of("https://i", claims)
+        Identity::of(&Issuer::new("https://i"), claims)
     }
 
     #[test]

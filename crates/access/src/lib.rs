@@ -6,6 +6,7 @@
 
 mod access;
 mod bearer;
+mod certificate;
 mod clock;
 mod config;
 mod fetch;
@@ -24,6 +25,7 @@ mod tests;
 mod tokens;
 
 pub use access::Access;
+pub use certificate::{Certificates, Certified, SubjectKind};
 pub use config::{AccessConfig, Algorithm, Asking, Issuer, KeySource, Proof};
 pub use identity::Identity;
 pub use proxy::Proxy;

@@ -31,6 +31,8 @@ pub enum Refusal {
     NoSubject,
     /// Its issuer says that it is not, or no longer, good.
     Inactive,
+    /// The certificate that was shown cannot be used, and why.
+    Certificate(&'static str),
     /// It does not allow this: all of these scopes are needed.
     InsufficientScope(Vec<String>),
     /// Nobody can say now whether it is good.
@@ -56,7 +58,8 @@ impl Refusal {
             | Refusal::NotYetValid
             | Refusal::NoExpiry
             | Refusal::NoSubject
-            | Refusal::Inactive => 401,
+            | Refusal::Inactive
+            | Refusal::Certificate(_) => 401,
         }
     }
 
@@ -65,7 +68,7 @@ impl Refusal {
         match self.status() {
             400 => Some("invalid_request"),
             403 => Some("insufficient_scope"),
-            401 if *self != Refusal::Missing => Some("invalid_token"),
+            401 if !matches!(self, Refusal::Missing | Refusal::Certificate(_)) => Some("invalid_token"),
             _ => None,
         }
     }
@@ -85,6 +88,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::Missing => "an access token is needed: send it in the header Authorization as Bearer TOKEN",
             Refusal::Ambiguous => "the header Authorization is there more than once: send one",
+            Refusal::Certificate(why) => return write!(f, "the client certificate cannot be used: {why}"),
             Refusal::Malformed(why) => return write!(f, "the access token cannot be read: {why}"),
             Refusal::Unknown => "the access token is not known here: get one from an authorization server of this server",
             Refusal::Algorithm => "the access token is signed with an algorithm that is not taken from its issuer",

@@ -104,6 +104,7 @@ mod tests {
             let identity = Identity {
                 owner: "a".to_owned(),
                 scopes: list(granted).into_iter().collect(),
+                expires: None,
                 claims: Default::default(),
             };
             let expected = needed.map_or(Ok(()), |needed| Err(Refusal::InsufficientScope(list(needed))));

@@ -5,6 +5,12 @@
 //! belongs to. A [`Client`] is what most programs want: it finds out what a server speaks, and its calls resolve to their
 //! result, whether the server answers at once, makes a task of them, or is lost and found in between.
 
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    //! What is private, for those who check it with any input.
+    pub use crate::transport::http::challenged;
+}
 #[cfg(feature = "ledger")]
 pub mod ledger;
 pub mod requestor;

@@ -1,8 +1,8 @@
 //! An attempt as whoever started it sees it, and whoever comes later.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::DetachedError;
@@ -78,7 +78,25 @@ pub fn attempts(work: &Path) -> Result<Vec<String>, DetachedError> {
 /// Its records say what is run and what comes of it, which is nobody else's business.
 fn make_private(is_there_perhaps: bool, dir: &Path) -> Result<(), DetachedError> {
     let made = DirBuilder::new().recursive(is_there_perhaps).mode(0o700).create(dir);
-    made.map_err(DetachedError::file("make", dir))
+    made.map_err(DetachedError::file("make", dir))?;
+    if is_there_perhaps { check_private(dir) } else { Ok(()) }
+}
+
+/// What was there before may be somebody's who wants to read it, or to say what is run: in a directory like `/tmp` anybody can be
+/// first. It must belong to us or to the system, under its name and where that leads, and not be everybody's to write.
+fn check_private(dir: &Path) -> Result<(), DetachedError> {
+    let facts =
+        |path: &Path, found: std::io::Result<Metadata>| found.map_err(DetachedError::file("look at", path));
+    let this = Path::new("/proc/self");
+    let us = facts(this, fs::metadata(this))?.uid();
+    let (named, meant) = (facts(dir, fs::symlink_metadata(dir))?, facts(dir, fs::metadata(dir))?);
+    let is_safe = |uid: u32| uid == us || uid == 0;
+    let wrong = match (is_safe(named.uid()) && is_safe(meant.uid()), meant.mode() & 0o002 != 0) {
+        (false, _) => "it belongs to another user",
+        (true, true) => "everybody can write there",
+        (true, false) => return Ok(()),
+    };
+    Err(DetachedError::file("use", dir)(std::io::Error::new(ErrorKind::PermissionDenied, wrong)))
 }
 
 fn is_name(name: &str) -> bool {

@@ -221,6 +221,24 @@ fn a_supervisor_has_nothing_of_its_starter() {
 
 /// CASE 16: a later gateway stops it, and nobody of it stays: not who ignores SIGTERM, not who is stopped, not who has a
 /// group of his own.
+/// Whoever could write to the place could say what is run.
+#[test]
+fn a_place_that_is_not_ours_alone_is_not_used() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("work");
+    fs::create_dir(&place).expect("made");
+    for (mode, is_used) in [(0o777, false), (0o1777, false), (0o755, true)] {
+        fs::set_permissions(&place, fs::Permissions::from_mode(mode)).expect("changed");
+        assert_eq!(identify(&place).is_ok(), is_used, "{mode:o}");
+    }
+    let named = folder.path().join("named");
+    std::os::unix::fs::symlink(&place, &named).expect("made");
+    assert!(identify(&named).is_ok());
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).expect("changed");
+    let refused = identify(&named).expect_err("where the name leads, everybody can write").to_string();
+    assert!(refused.contains("everybody can write there"), "{refused}");
+}
+
 #[test]
 fn a_stop_reaches_everybody_of_the_command() {
     let forever = "echo $$ >> pids; while :; do sleep 0.05; done";

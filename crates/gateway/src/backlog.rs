@@ -70,6 +70,17 @@ impl Backlog {
         None
     }
 
+    /// Counts the answers to a batch, which are kept like any answer.
+    pub fn takes_all(&self, answers: &[Message]) {
+        self.waiting.fetch_add(answers.iter().map(size).sum(), Ordering::Relaxed);
+    }
+
+    /// They have been read.
+    pub fn read_all(&self, answers: &[Message]) {
+        self.waiting.fetch_sub(answers.iter().map(size).sum(), Ordering::Relaxed);
+        self.shrunk.notify_waiters();
+    }
+
     fn read(&self, message: &Message) {
         self.waiting.fetch_sub(size(message), Ordering::Relaxed);
         self.shrunk.notify_waiters();
@@ -138,12 +149,14 @@ impl Unread {
 /// How much memory a message takes, about.
 fn size(message: &Message) -> usize {
     const AROUND: usize = 128;
-    let payload = match message {
-        Message::Request { params, .. } | Message::Notification { params, .. } => params.as_ref(),
-        Message::Response { result, .. } => Some(result),
-        Message::Error { error, .. } => Some(error),
+    let (name, payload) = match message {
+        Message::Request { method, params, .. } | Message::Notification { method, params } => {
+            (method.len(), params.as_ref())
+        }
+        Message::Response { result, .. } => (0, Some(result)),
+        Message::Error { error, .. } => (0, Some(error)),
     };
-    AROUND + payload.map_or(0, |payload| payload.as_str().len())
+    AROUND + name + payload.map_or(0, |payload| payload.as_str().len())
 }
 
 #[cfg(test)]
@@ -157,6 +170,20 @@ mod tests {
     fn notification(method: &str) -> Message {
         let params = Payload::parse(format!("\"{}\"", "x".repeat(400))).expect("JSON");
         Message::Notification { method: method.to_owned(), params: Some(params) }
+    }
+
+    /// A client that does not read its batches asks for no more.
+    #[test]
+    fn answers_to_a_batch_count() {
+        let limits = Limits::new(LimitSettings { backlog: 1024, ..LimitSettings::default() });
+        let answers = vec![Message::Response { id: Id::number(1), result: Payload::null() }; 10];
+        let backlog = Backlog::of_pipe(&limits);
+        backlog.takes_all(&answers);
+        assert!(backlog.is_full());
+        assert_eq!(backlog.takes(&notification(method::PROGRESS)), Some(false));
+        backlog.read_all(&answers);
+        assert!(!backlog.is_full());
+        assert_eq!(backlog.waiting.load(Ordering::Relaxed), 0);
     }
 
     /// Progress is left out first, news end the stream, and an answer is always kept.

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use taskgate_access::{Access, Rules};
+use taskgate_access::{Access, AccessConfig, Rules};
 use taskgate_engine::{Engine, EngineError, MemoryStore, Store, StoreError};
 
 use crate::audit::{Audit, Audited};
@@ -164,8 +164,12 @@ impl GatewayBuilder {
     /// Connects the upstreams, settles what an earlier process left, and starts upkeep.
     pub async fn build(self) -> Result<Gateway, BuildError> {
         // Before anything is started: without it nobody could be served.
-        let tls = self.settings.tls.as_ref().map(Tls::load).transpose()?;
         let auth = self.settings.auth.clone();
+        // Who can show something else need not show a certificate.
+        let has_other =
+            |auth: &AccessConfig| !auth.tokens.is_empty() || !auth.issuers.is_empty() || auth.proxy.is_some();
+        let must_show = !auth.as_ref().is_some_and(|auth| auth.certificates.is_some() && has_other(auth));
+        let tls = self.settings.tls.as_ref().map(|files| Tls::load(files, must_show)).transpose()?;
         let access = auth.map(Access::new).transpose().map_err(BuildError::Auth)?;
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let audit = self.settings.audit.as_ref().map(Audit::open).transpose().map_err(BuildError::Audit)?;

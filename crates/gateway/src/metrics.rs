@@ -159,6 +159,7 @@ fn registry(gateway: &Gateway, tally: Option<&Tally>) -> Registry {
             tally.bytes,
         );
     }
+    registry.register("connections", "Connections of clients that are open", numbers.connections.clone());
     let (streams, parked) = limits.open();
     let turns = limits.turns();
     let gauges = [

@@ -359,6 +359,8 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// Its key.
     pub key: PathBuf,
+    /// The authorities whose certificates clients have to show; without them none is asked for.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// How streams of sessions over HTTP behave, and what is kept of them for clients that come back.

@@ -28,7 +28,7 @@ pub use lifetime::{InvalidTtl, Lifetime, LifetimePolicy};
 pub use node::{Carrier, NodeId};
 pub use outcome::{Failure, Outcome};
 pub use owner::Owner;
-pub use payload::{InvalidPayload, Payload};
+pub use payload::{InvalidPayload, Payload, what_is_wrong};
 pub use status::Status;
 pub use step::{Change, Loss, Order, Refusal, Step};
 pub use task::{GivenId, IdempotencyKey, MAX_STATE, NewTask, Task};

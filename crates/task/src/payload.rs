@@ -12,8 +12,21 @@ pub struct Payload(Arc<Box<RawValue>>);
 
 /// The text is not one JSON value.
 #[derive(Debug, thiserror::Error)]
-#[error("not a JSON value: {0}")]
+#[error("not a JSON value: {}", what_is_wrong(.0))]
 pub struct InvalidPayload(#[from] serde_json::Error);
+
+/// What is wrong with a JSON text, and where. The parser repeats a text that stands in the place of something else; here it is cut
+/// short, so that an error never repeats a megabyte to its reader.
+pub fn what_is_wrong(error: &serde_json::Error) -> String {
+    const START: usize = 160;
+    const END: usize = 80;
+    let said = error.to_string();
+    if said.len() <= START + END {
+        return said;
+    }
+    let (start, end) = (said.floor_char_boundary(START), said.ceil_char_boundary(said.len() - END));
+    format!("{} … {}", &said[..start], &said[end..])
+}
 
 impl Payload {
     /// Checks that `text` is one JSON value and keeps it.
@@ -72,5 +85,22 @@ impl Serialize for Payload {
 impl<'de> serde::Deserialize<'de> for Payload {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Box::<RawValue>::deserialize(deserializer).map(Payload::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_where_it_is_and_repeats_little() {
+        for (text, shown) in
+            [("7".to_owned(), "integer `7`"), (format!("\"{}\"", "é".repeat(100_000)), "éé … éé")]
+        {
+            let error = serde_json::from_str::<Vec<u8>>(&text).expect_err("no array");
+            let said = what_is_wrong(&error);
+            assert!(said.len() < 300 && said.contains(shown), "{said}");
+            assert!(said.ends_with(&format!("at line 1 column {}", error.column())), "{said}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use taskgate_task::{InvalidPayload, InvalidTtl, Payload, TaskId};
+use taskgate_task::{InvalidPayload, InvalidTtl, Payload, TaskId, what_is_wrong};
 
 use crate::jsonrpc::{RpcError, present};
 use crate::log_level::LogLevel;
@@ -115,8 +115,9 @@ impl<'a> Params<'a> {
     pub fn parse(params: Option<&'a Payload>) -> Result<Params<'a>, RpcError> {
         match params {
             None => Ok(Params::default()),
-            Some(params) => serde_json::from_str(params.as_str())
-                .map_err(|error| RpcError::invalid_params(format!("Invalid params: {error}"))),
+            Some(params) => serde_json::from_str(params.as_str()).map_err(|error| {
+                RpcError::invalid_params(format!("Invalid params: {}", what_is_wrong(&error)))
+            }),
         }
     }
 

@@ -27,18 +27,19 @@ const IMPORTS: [(&str, &[&str]); 11] = [
 /// Outside crates that live in few places, and the places: `dev` after a colon means as a dev-dependency only.
 ///
 /// The command line names rmcp for its demo server, as any program that hands a handler to the gateway would.
-const HOMES: [(&str, &[&str]); 31] = [
+const HOMES: [(&str, &[&str]); 32] = [
     ("aho-corasick", &["credentials"]),
     ("rusqlite", &["engine", "client", "proof:dev"]),
     ("tokio-postgres", &["engine"]),
     ("deadpool-postgres", &["engine"]),
-    ("axum", &["gateway", "job:dev"]),
+    ("axum", &["gateway", "job:dev", "fuzz"]),
     ("rmcp", &["gateway", "cli"]),
     ("reqwest", &["client", "job", "access", "reach"]),
     ("jsonwebtoken", &["access"]),
     ("wildmatch", &["access"]),
+    ("x509-cert", &["access"]),
     ("ipnet", &["reach"]),
-    ("minijinja", &["job"]),
+    ("minijinja", &["job", "fuzz"]),
     ("aws-sigv4", &["job"]),
     ("ring", &["job", "access"]),
     ("httpdate", &["job"]),
@@ -52,7 +53,10 @@ const HOMES: [(&str, &[&str]); 31] = [
     ("nix", &["client", "detached"]),
     ("signal-hook", &["detached"]),
     ("tracing-subscriber", &["cli", "gateway:dev"]),
-    ("tokio", &["engine", "client", "credentials", "job", "access", "reach", "gateway", "cli", "proof:dev"]),
+    (
+        "tokio",
+        &["engine", "client", "credentials", "job", "access", "reach", "gateway", "cli", "fuzz", "proof:dev"],
+    ),
     ("getrandom", &["engine", "client", "gateway"]),
     ("jiff", &["wire"]),
     ("jsonschema", &["gateway"]),
@@ -87,7 +91,7 @@ fn crates_import_only_what_they_may() {
 #[test]
 fn outside_crates_stay_where_they_live() {
     let mut wrong = Vec::new();
-    let ours = IMPORTS.map(|(name, _)| name).into_iter().chain(["proof"]);
+    let ours = IMPORTS.map(|(name, _)| name).into_iter().chain(["fuzz", "proof"]);
     for name in ours {
         let manifest = manifest(name);
         let plain = names(&manifest, "dependencies");
@@ -110,6 +114,27 @@ fn outside_crates_stay_where_they_live() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A few packed bytes can be as many as anybody likes once they are unpacked: nothing here unpacks what others send.
+#[test]
+fn nothing_unpacks_what_others_send() {
+    let lock: toml::Table = read(&repository().join("Cargo.lock")).parse().expect("a lock file is TOML");
+    let packages = lock["package"].as_array().expect("packages");
+    let names: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    assert!(names.contains(&"reqwest") && names.contains(&"axum"), "these are there to be looked at");
+    for codec in ["async-compression", "brotli", "brotli-decompressor", "flate2", "zstd"] {
+        assert!(!names.contains(&codec), "{codec} is there: which feature of which crate asks for it?");
+    }
+    let manifest: toml::Table = read(&repository().join("Cargo.toml")).parse().expect("a manifest is TOML");
+    let reqwest = &manifest["workspace"]["dependencies"]["reqwest"];
+    assert_eq!(reqwest["default-features"].as_bool(), Some(false));
+    let features: Vec<&str> =
+        reqwest["features"].as_array().expect("features").iter().filter_map(toml::Value::as_str).collect();
+    assert!(
+        !features.iter().any(|feature| ["gzip", "brotli", "deflate", "zstd"].contains(feature)),
+        "{features:?}"
+    );
 }
 
 #[test]
@@ -158,7 +183,11 @@ fn names_it(line: &str, unwanted: &str) -> bool {
 }
 
 fn manifest(name: &str) -> toml::Table {
-    let folder = if name == "proof" { "proof".to_owned() } else { format!("crates/{name}") };
+    let folder = match name {
+        "proof" => "proof".to_owned(),
+        "fuzz" => "fuzz/claims".to_owned(),
+        name => format!("crates/{name}"),
+    };
     read(&repository().join(folder).join("Cargo.toml")).parse().expect("a manifest is TOML")
 }
 

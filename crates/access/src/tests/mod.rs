@@ -88,6 +88,7 @@ fn config(issuers: Vec<Issuer>) -> AccessConfig {
         resource,
         issuers,
         tokens: Vec::new(),
+        certificates: None,
         proxy: None,
         rights: Rights::default(),
         reach: Reach::default(),

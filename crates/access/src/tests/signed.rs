@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::signer::{Signer, encode, message, sign_shared};
-use super::{ISSUER, Net, RESOURCE, check, claims, claims_with, config};
+use super::{ISSUER, KEYS, Net, RESOURCE, check, claims, claims_with, config};
 use crate::clock::now;
 use crate::{Access, Algorithm, Issuer, KeySource, Proof, Refusal};
 
@@ -54,6 +54,26 @@ async fn claims_are_held_against_what_is_expected() {
         let token = signer.sign(&claims_with(&changes));
         assert_eq!(check(&access, &token).await.map(|_| ()), expected, "{changes}");
     }
+}
+
+/// As deep as a token can be: it is refused like any that cannot be read, before a key is looked for.
+#[tokio::test]
+async fn deep_tokens_are_no_tokens() {
+    let net = Net::with_keys(&[Signer::ed("one").public()]);
+    let access = access(&net, issuer(&Issuer::ALGORITHMS));
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        let deep = format!("{}1{}", open.repeat(700), close.repeat(700));
+        for (head, body) in [
+            (r#"{"alg":"EdDSA"}"#.to_owned(), format!(r#"{{"iss":{deep}}}"#)),
+            (format!(r#"{{"alg":"EdDSA","crit":{deep}}}"#), format!(r#"{{"iss":"{ISSUER}"}}"#)),
+            (format!(r#"{{"alg":{deep}}}"#), format!(r#"{{"iss":"{ISSUER}"}}"#)),
+            (deep.clone(), deep.clone()),
+        ] {
+            let token = format!("{}.{}.AAAA", encode(head.as_bytes()), encode(body.as_bytes()));
+            assert_eq!(check(&access, &token).await.map(|_| ()), Err(Refusal::Unknown), "{head} {body}");
+        }
+    }
+    assert_eq!(net.count(KEYS), 0);
 }
 
 /// Case 36: how a token is signed, in every way in which it can be wrong. No algorithm makes a public key a secret.

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use taskgate_task::{Carrier, Event, IdempotencyKey, Outcome, Payload, Status, Task};
 
 use super::is_work_wanted;
@@ -68,6 +70,9 @@ impl KeptTask {
         let has_error = matches!(task.outcome, Some(Outcome::Error { .. }));
         let asks = task.inputs.open().next().is_some();
         let status = task.status.as_str();
+        let asked = task.inputs.all();
+        let rounds = 1..=task.inputs.rounds();
+        let keys: HashSet<&str> = asked.iter().map(|asked| asked.key.as_str()).collect();
         let checks = [
             (task.ended_at.is_some() != has_ended, format!("is {status}, which does not fit when it ended")),
             (
@@ -79,6 +84,11 @@ impl KeptTask {
                 format!("is {status}, which does not fit its error"),
             ),
             (task.outcome.is_some() && task.failure.is_some(), "ended in two ways".to_owned()),
+            (
+                asked.iter().any(|asked| !rounds.contains(&asked.round)),
+                "has a question of a round that never was".to_owned(),
+            ),
+            (keys.len() != asked.len(), "has two questions under one key".to_owned()),
             (
                 !has_ended && asks != (task.status == Status::InputRequired),
                 format!("is {status}, which does not fit its questions"),

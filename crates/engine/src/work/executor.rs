@@ -438,7 +438,10 @@ fn within(max_result: usize, outcome: Outcome) -> Outcome {
         return outcome;
     }
     let summary = format!("The result has {length} bytes, more than max_result ({max_result} bytes).");
-    let data = serde_json::json!({ "reason": "max_result", "limit": max_result, "length": length });
+    // Nothing becomes shorter by waiting.
+    let data = serde_json::json!({
+        "reason": "max_result", "limit": "max_result", "value": max_result, "retryAfterMs": null, "length": length,
+    });
     unkept(summary, &data)
 }
 

@@ -20,10 +20,10 @@ use crate::route::Caller;
 
 pub use count::{Place, Room};
 pub use owners::OwnerUse;
-pub use refusal::{Limit, Refusal};
+pub use refusal::{Limit, Refusal, message_too_long};
 pub use runner::{QUEUED, Turn};
 pub use settings::LimitSettings;
-pub use tally::Numbers;
+pub use tally::{Numbers, Open};
 pub use turns::{Ticket, Turns};
 pub use unknown::is_unknown;
 

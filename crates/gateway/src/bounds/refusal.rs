@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use taskgate_task::Payload;
-use taskgate_wire::RpcError;
+use taskgate_wire::{ErrorCode, RpcError};
 
 /// A limit that a request can run into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +120,16 @@ impl Limit {
             Limit::OwnerCreates | Limit::OwnerPolls | Limit::SessionRequests => Duration::from_secs(1),
         }
     }
+}
+
+/// What is said of a message that is longer than `most` bytes, the limit `max_message`, and so was not read. It has the shape of other
+/// refusals, but no time after which it could be sent again.
+pub fn message_too_long(most: usize) -> RpcError {
+    let message = format!(
+        "The message is longer than max_message ({most} bytes) and was not read; sending it again does not help"
+    );
+    let data = serde_json::json!({ "limit": "max_message", "value": most, "retryAfterMs": null });
+    RpcError::new(ErrorCode::InvalidRequest, message).with_data(&data)
 }
 
 /// A request that a limit refuses. Nothing of it was done.

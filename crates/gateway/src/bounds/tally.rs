@@ -1,12 +1,15 @@
 //! What has happened since the start.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 
 use super::Limit;
 
 type Count = Counter<u64, AtomicU64>;
+/// How many there are now.
+pub type Open = Gauge<i64, AtomicI64>;
 
 /// How often something has happened.
 #[derive(Debug, Default)]
@@ -21,6 +24,8 @@ pub struct Numbers {
     pub delayed: Count,
     /// What was left out because a client did not read.
     pub left_out: Count,
+    /// Connections of clients that are open.
+    pub connections: Open,
     /// Refusals by limit.
     pub refusals: [Count; Limit::ALL.len()],
 }

@@ -126,7 +126,11 @@ impl Config {
         let Some(tls) = &self.settings.tls else { return Ok(()) };
         writeln!(out, "\n[tls]")?;
         set(out, "certificate", text(tls.certificate.display()))?;
-        set(out, "key", text(tls.key.display()))
+        set(out, "key", text(tls.key.display()))?;
+        match &tls.client_ca {
+            Some(client_ca) => set(out, "client_ca", text(client_ca.display())),
+            None => Ok(()),
+        }
     }
 
     fn write_audit(&self, out: &mut String) -> fmt::Result {

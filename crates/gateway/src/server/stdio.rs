@@ -6,12 +6,13 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::jsonrpc::{Line, Lines, batch_text, is_batch, one_line};
-use taskgate_wire::{ErrorCode, Id, Malformed, Message, Params, RpcError, method};
+use taskgate_wire::{Id, Malformed, Message, Params, RpcError, method};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use super::{answer, lost, message, stateless_caller, too_many_requests};
 use crate::backlog::{Backlog, Unread};
+use crate::bounds::message_too_long;
 use crate::gateway::{Gateway, LAST_WORDS};
 use crate::route::{Answer, Arrival, Caller};
 use crate::session::{Outlet, Session};
@@ -30,7 +31,8 @@ impl Gateway {
         let (batches, arrays) = mpsc::unbounded_channel();
         let writer = tokio::spawn(write(messages, arrays, output));
         let session = Session::over_pipes(Owner::local(), out.clone());
-        let pipe = Pipe { gateway: self.clone(), session: session.clone(), out, batches };
+        let pipe =
+            Pipe { gateway: self.clone(), session: session.clone(), out, batches, backlog: backlog.clone() };
         let mut lines = Lines::new(self.0.settings.max_message);
         let mut buffer = vec![0; 64 * 1024];
         tokio::pin!(shutdown);
@@ -69,6 +71,7 @@ struct Pipe {
     out: Outlet,
     /// Where the answers to a batch go, which are one line.
     batches: mpsc::UnboundedSender<Vec<Message>>,
+    backlog: Arc<Backlog>,
 }
 
 impl Pipe {
@@ -82,9 +85,7 @@ impl Pipe {
                 Message::parse(&text)
             }
             Line::TooLong { limit, answered } => {
-                let text = format!("The message is longer than max_message ({limit} bytes); it was dropped");
-                let error = RpcError::new(ErrorCode::InvalidRequest, text);
-                Err(Malformed { id: None, answers: answered.clone(), error })
+                Err(Malformed { id: None, answers: answered.clone(), error: message_too_long(*limit) })
             }
         };
         match parsed {
@@ -116,10 +117,11 @@ impl Pipe {
                 return;
             }
         };
-        let batches = self.batches.clone();
+        let (batches, backlog) = (self.batches.clone(), self.backlog.clone());
         tokio::spawn(async move {
             let answers: Vec<Message> = join_all(batch.answers).await.into_iter().flatten().collect();
             if !answers.is_empty() {
+                backlog.takes_all(&answers);
                 let _ = batches.send(answers);
             }
         });
@@ -179,7 +181,7 @@ async fn write(
     mut batches: mpsc::UnboundedReceiver<Vec<Message>>,
     mut output: impl AsyncWrite + Unpin,
 ) {
-    let mut lines = Vec::new();
+    let (mut lines, backlog) = (Vec::new(), messages.watch());
     loop {
         let (mut next, answers) = tokio::select! {
             biased;
@@ -196,6 +198,7 @@ async fn write(
         }
         if let Some(answers) = answers {
             line(&mut lines, &batch_text(&answers));
+            backlog.read_all(&answers);
         }
         if output.write_all(&lines).await.is_err() || output.flush().await.is_err() {
             // The client no longer reads; its input will end too.

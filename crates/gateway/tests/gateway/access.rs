@@ -38,6 +38,7 @@ fn config(rights: Rights) -> AccessConfig {
         resource,
         issuers: vec![Issuer::new("https://login.example")],
         tokens: tokens(),
+        certificates: None,
         proxy: None,
         rights,
         reach: Default::default(),

@@ -15,7 +15,8 @@ use tokio_rustls::client::TlsStream;
 
 use crate::harness::direct::gateway;
 use crate::harness::http::{read_head, send_on};
-use crate::harness::{Board, Era, Server, builder, settings, soon};
+use crate::harness::{Board, Era, Server, builder, eventually, settings, soon};
+use crate::limits::numbers;
 
 async fn server(connections: ConnectionSettings) -> (Board, Server) {
     let board = Board::new(Era::Session);
@@ -103,6 +104,24 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     assert!(refused.text().await.contains("connections.body_timeout (200ms)"));
 }
 
+/// Whoever watches sees how many connections are open, also those that say nothing.
+#[tokio::test]
+async fn open_connections_are_shown() {
+    let (_board, server) = server(ConnectionSettings::default()).await;
+    let shown = async |count: usize| {
+        let line = format!("taskgate_connections {count}");
+        eventually(&line, || async {
+            numbers(&server.gateway).await.lines().any(|is| is == line).then_some(())
+        })
+        .await;
+    };
+    shown(0).await;
+    let open = [TcpStream::connect(server.addr).await, TcpStream::connect(server.addr).await];
+    shown(2).await;
+    drop(open);
+    shown(0).await;
+}
+
 #[tokio::test]
 async fn a_head_has_a_length() {
     let (_board, server) =
@@ -126,7 +145,7 @@ fn certificate(folder: &Path, name: &str) -> TlsFiles {
     command.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     assert!(command.status().expect("openssl is there").success());
-    TlsFiles { certificate, key }
+    TlsFiles { certificate, key, client_ca: None }
 }
 
 async fn encrypted(server: &Server, trusted: &Path) -> std::io::Result<TlsStream<TcpStream>> {

@@ -126,6 +126,8 @@ async fn an_endless_line_is_dropped() {
     let answer = pipe.message().await;
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32600)));
     assert!(answer["error"]["message"].as_str().expect("words").contains("1048576"), "{answer}");
+    let data = json!({"limit": "max_message", "value": 1_048_576, "retryAfterMs": null});
+    assert_eq!(answer["error"]["data"], data);
     pipe.ping().await;
 }
 

@@ -289,7 +289,7 @@ async fn get(gateway: &Gateway, path: &str) -> (u16, String) {
     (status, String::from_utf8(body.to_vec()).expect("text"))
 }
 
-async fn numbers(gateway: &Gateway) -> String {
+pub async fn numbers(gateway: &Gateway) -> String {
     let (status, text) = get(gateway, "/metrics").await;
     assert_eq!(status, 200);
     text

@@ -39,6 +39,7 @@ mod listen;
 mod matrix;
 mod merging;
 mod mrtr;
+mod mtls;
 mod nodes;
 mod outcome;
 mod owners;

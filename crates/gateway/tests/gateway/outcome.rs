@@ -95,7 +95,8 @@ async fn a_result_that_is_too_long_is_told_by_its_length() {
     let check = |error: &Value| {
         let message = error["message"].as_str().expect("words");
         assert!(message.contains("max_result (5000 bytes)"), "{message}");
-        assert_eq!((&error["data"]["reason"], &error["data"]["limit"]), (&json!("max_result"), &json!(5000)));
+        assert_eq!((&error["data"]["limit"], &error["data"]["value"]), (&json!("max_result"), &json!(5000)));
+        assert!(error["data"]["retryAfterMs"].is_null());
         let length = error["data"]["length"].as_u64().expect("a length");
         assert!(length > 6000 && message.contains(&format!("{length} bytes")), "{message}");
         message.to_owned()

@@ -325,6 +325,28 @@ async fn a_stateless_request_brings_everything() {
     assert_eq!(board.count("calls"), 0);
 }
 
+/// A body that would have to be unpacked is refused before it is there, and one that only says that it is plain is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_encoded_body_is_refused_unread() {
+    let server = serve(&Board::new(Era::Both)).await;
+    for coding in ["gzip", "br", "identity, gzip", "GZIP", "zstd"] {
+        let mut stream = TcpStream::connect(server.addr).await.expect("connected");
+        // The body is announced and never comes.
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: {coding}\r\nContent-Length: 9000\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        let answer = read_head(stream).await;
+        assert_eq!((answer.status, answer.header("connection")), (415, Some("close")), "{coding}");
+        let said = answer.text().await;
+        assert!(said.contains(&format!("Content-Encoding: {coding}")), "{said}");
+    }
+    let ping = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let plain = send(server.addr, "POST", &[("Content-Encoding", "identity")], ping).await;
+    assert_eq!(plain.status, 400);
+    assert!(plain.text().await.contains("Mcp-Session-Id"));
+}
+
 /// A body over the limit is 413, says which limit, and the next request works, whether the length was announced or not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_over_the_limit_is_refused() {
@@ -337,6 +359,10 @@ async fn a_body_over_the_limit_is_refused() {
         send(server.addr, "POST", &[("Mcp-Session-Id", &old.session)], big.as_bytes()).await.answer().await;
     assert_eq!(answer.status, 413);
     assert!(answer.error()["message"].as_str().expect("words").contains("max_message (16777216 bytes)"));
+    assert_eq!(
+        answer.error()["data"],
+        json!({"limit": "max_message", "value": 16_777_216, "retryAfterMs": null})
+    );
     // In chunks, without a length.
     let stream = TcpStream::connect(server.addr).await.expect("connected");
     let (read, mut write) = stream.into_split();

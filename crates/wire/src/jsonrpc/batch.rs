@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use taskgate_task::what_is_wrong;
 
 use super::error::{ErrorCode, RpcError};
 use super::message::{Malformed, Message};
@@ -23,7 +24,7 @@ pub fn parse_batch(text: &[u8]) -> Result<Vec<Result<Message, Malformed>>, Malfo
     let text = std::str::from_utf8(text)
         .map_err(|error| bad(ErrorCode::ParseError, format!("Parse error: not UTF-8: {error}")))?;
     let Members(members) = serde_json::from_str(text)
-        .map_err(|error| bad(ErrorCode::ParseError, format!("Parse error: {error}")))?;
+        .map_err(|error| bad(ErrorCode::ParseError, format!("Parse error: {}", what_is_wrong(&error))))?;
     let invalid = |what: String| Err(bad(ErrorCode::InvalidRequest, format!("Invalid request: {what}")));
     match members.len() {
         0 => invalid("an empty batch".to_owned()),

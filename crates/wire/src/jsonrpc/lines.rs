@@ -4,12 +4,22 @@ use super::edges::Edges;
 use super::id::Id;
 
 /// Makes a JSON text fit on one line: JSON has line breaks only as white space between tokens, so each can
-/// become a blank without changing any value. Strings cannot hold a raw line break.
+/// become a blank without changing any value. One within a string is no JSON, and stays for the parser to refuse.
 pub fn one_line(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr2(b'\n', b'\r', text).is_none() {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect())
+    let (mut in_string, mut escaped) = (false, false);
+    let plain = |byte: &u8| {
+        match byte {
+            b'\n' | b'\r' if !in_string => return b' ',
+            b'"' if !escaped => in_string = !in_string,
+            _ => {}
+        }
+        escaped = *byte == b'\\' && !escaped;
+        *byte
+    };
+    Cow::Owned(text.iter().map(plain).collect())
 }
 
 /// One piece of a stream of lines.
@@ -129,6 +139,19 @@ mod tests {
                 [Line::TooLong { limit: 64, answered: None }, Line::Text(b"ok".to_vec())]
             );
         }
+    }
+
+    #[test]
+    fn a_line_break_in_a_string_stays_for_the_parser_to_refuse() {
+        for text in ["{\"a\":\"x\ny\"}", "{\"a\":\n\"x\\\\\\\"\r\"}", "[\"\\\\\",\n\"\r\"]"] {
+            assert!(serde_json::from_str::<serde_json::Value>(text).is_err(), "{text}");
+            assert!(
+                serde_json::from_slice::<serde_json::Value>(&one_line(text.as_bytes())).is_err(),
+                "{text}"
+            );
+        }
+        let whole = "{\n\"a\\\"\":\r\n\"\\\\\"\n}";
+        assert_eq!(one_line(whole.as_bytes()), whole.replace(['\n', '\r'], " ").as_bytes());
     }
 
     #[test]

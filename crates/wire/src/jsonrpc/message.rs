@@ -1,6 +1,6 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use taskgate_task::Payload;
+use taskgate_task::{Payload, what_is_wrong};
 
 use super::edges::answered;
 use super::error::{ErrorCode, RpcError};
@@ -90,10 +90,11 @@ impl Message {
             return Err(bad(None, ErrorCode::InvalidRequest, message.to_owned()));
         }
         let incoming: Incoming = serde_json::from_str(text).map_err(|error| {
+            let what = what_is_wrong(&error);
             if error.is_data() {
-                bad(None, ErrorCode::InvalidRequest, format!("Invalid request: {error}"))
+                bad(None, ErrorCode::InvalidRequest, format!("Invalid request: {what}"))
             } else {
-                bad(None, ErrorCode::ParseError, format!("Parse error: {error}"))
+                bad(None, ErrorCode::ParseError, format!("Parse error: {what}"))
             }
         })?;
         let id = incoming.id.and_then(Id::from_raw);

@@ -54,6 +54,14 @@ impl Challenge {
     }
 }
 
+/// Where a server describes itself and what a token must allow, as these values of `WWW-Authenticate` say it.
+#[cfg(feature = "fuzzing")]
+pub fn challenged(values: &[&[u8]]) -> (Option<String>, Option<String>) {
+    let values = values.iter().filter_map(|value| reqwest::header::HeaderValue::from_bytes(value).ok());
+    let challenge = Challenge::of(&values.map(|value| (WWW_AUTHENTICATE, value)).collect());
+    (challenge.resource_metadata, challenge.scope)
+}
+
 fn skip(rest: &mut Peekable<Chars<'_>>, what: impl Fn(char) -> bool) {
     while rest.next_if(|c| what(*c)).is_some() {}
 }

@@ -33,6 +33,8 @@ use super::Link;
 use answer::Asked;
 use line::{Line, Opened, Repeat};
 
+#[cfg(feature = "fuzzing")]
+pub use challenge::challenged;
 pub use failure::{FailureKind, RequestFailure};
 pub use named::Named;
 pub use oauth::TokenServer;

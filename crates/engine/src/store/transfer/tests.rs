@@ -189,6 +189,17 @@ async fn spoilt_lines_are_told_by_their_number() {
         (3, spoilt(running, "\"version\":2", "\"version\":0"), "has event 1"),
         (3, spoilt(running, "\"version\":2", "\"version\":-2"), "not what belongs there"),
         (3, spoilt(lines[3], "\"inputs\":\"", "\"inputs\":\"x"), "no valid inputs"),
+        (
+            3,
+            spoilt(running, "\"class\":", &format!("\"class\":{}", "[".repeat(100_000))),
+            "not what belongs there",
+        ),
+        (
+            3,
+            spoilt(running, "\"class\":", &format!("\"x\":{},\"class\":", "[".repeat(100_000))),
+            "not what belongs there",
+        ),
+        (4, spoilt(lines[3], r#"\"rounds\":1"#, r#"\"rounds\":0"#), "a round that never was"),
         (7, spoilt(ended, "\"ended_at\":1800000000000,", ""), "when it ended"),
         (7, spoilt(ended, "\"kind\":\"result\"", "\"kind\":\"error\""), "without its summary"),
         (7, spoilt(ended, "\"body\":\"[", "\"body\":\"läufer"), "no valid outcome"),

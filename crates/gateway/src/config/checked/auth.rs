@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 
 use taskgate_access::{
-    AccessConfig, Algorithm, Asking, Issuer, KeySource, Proof, Proxy, Resource, Rights, StaticToken,
-    TokenHash, is_scope,
+    AccessConfig, Algorithm, Asking, Certificates, Issuer, KeySource, Proof, Proxy, Resource, Rights,
+    StaticToken, SubjectKind, TokenHash, is_scope,
 };
 use taskgate_client::transport::http::{HeaderName, ServerUrl};
 use toml::Spanned;
@@ -15,7 +15,7 @@ use super::{Surroundings, span_of};
 use crate::config::fields::Entry;
 use crate::config::limits;
 use crate::config::raw::RawConfig;
-use crate::config::raw::auth::{RawIssuer, RawLists, RawProxy, RawScopes, RawToken};
+use crate::config::raw::auth::{RawIssuer, RawLists, RawMtls, RawProxy, RawScopes, RawToken};
 
 /// Headers that are there for something else.
 const OTHERS: &[&str] = &[
@@ -45,8 +45,7 @@ pub(super) fn check(raw: &RawConfig, path: &str, around: &Surroundings<'_>) -> O
         around.problems.add_with_help(single.span(), what, "allowed: one of the two");
     }
     if !auth.has_some {
-        let what =
-            "[auth] has neither [[auth.issuer]] nor [[auth.token]] nor [auth.proxy], so nobody could come in";
+        let what = "[auth] has none of [[auth.issuer]], [[auth.token]], [auth.mtls] and [auth.proxy], so nobody could come in";
         let help = "add whose tokens are taken; without [auth] no token is needed";
         around.problems.add_with_help(span.clone(), what, help);
     }
@@ -67,6 +66,7 @@ pub(super) fn check(raw: &RawConfig, path: &str, around: &Surroundings<'_>) -> O
         resource: resource(raw, &auth.resource, path, span, around)?,
         issuers,
         tokens,
+        certificates: auth.mtls.as_ref().and_then(|mtls| check_mtls(mtls, raw, around)),
         proxy: auth.proxy.as_ref().and_then(|proxy| check_proxy(proxy, around)),
         rights: rights(&auth.scopes, around),
         reach: around.reach.clone(),
@@ -216,6 +216,32 @@ fn tokens(written: &[Spanned<RawToken>], around: &Surroundings<'_>) -> Vec<Stati
         }
     }
     tokens
+}
+
+/// Without an authority whose certificates are believed, none could be shown.
+fn check_mtls(
+    written: &Spanned<RawMtls>,
+    raw: &RawConfig,
+    around: &Surroundings<'_>,
+) -> Option<Certificates> {
+    if raw.tls.as_ref().is_none_or(|tls| tls.get_ref().client_ca.is_none()) {
+        let what = "[auth.mtls] needs certificates of clients, and nobody is asked for one";
+        around.problems.add_with_help(
+            written.span(),
+            what,
+            "add `client_ca` to [tls]: whose certificates count",
+        );
+    }
+    let allowed = SubjectKind::ALL.map(|kind| format!("\"{}\"", kind.as_str())).join(", ");
+    let subject = match &written.get_ref().subject {
+        None => SubjectKind::default(),
+        subject => around.parsed(subject, "subject", &allowed, |text| {
+            let known = SubjectKind::ALL.into_iter().find(|kind| kind.as_str() == text);
+            known.ok_or_else(|| "is no name of a certificate".to_owned())
+        })?,
+    };
+    let words = written.get_ref().scopes.as_ref().map(|scopes| &scopes.get_ref()[..]);
+    Some(Certificates { subject, scopes: scopes(words.unwrap_or_default(), "scopes", around) })
 }
 
 /// A header counts from some addresses only: without any, everybody could say who they are.

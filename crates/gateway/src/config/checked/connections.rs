@@ -31,12 +31,15 @@ pub(super) fn check(raw: &RawConnections, around: &Surroundings<'_>) -> Connecti
 /// The files of the certificate, if there is to be one.
 pub(super) fn check_tls(raw: Option<&Spanned<RawTls>>, around: &Surroundings<'_>) -> Option<TlsFiles> {
     let raw = raw?;
-    let file = |entry: &Entry<String>, key| match entry {
-        Some(_) => around.parsed(entry, key, "the path of a PEM file", |text| match text {
+    let path = |entry: &Entry<String>, key| {
+        around.parsed(entry, key, "the path of a PEM file", |text| match text {
             "" => Err("is empty".to_owned()),
             _ if text.contains('\0') => Err("has a character that no path can have".to_owned()),
             text => place::whole(Path::new(text), around),
-        }),
+        })
+    };
+    let file = |entry: &Entry<String>, key| match entry {
+        Some(_) => path(entry, key),
         None => {
             let help = "both are needed: certificate = \"cert.pem\" and key = \"key.pem\"";
             around.problems.add_with_help(raw.span(), format!("[tls] has no `{key}`"), help);
@@ -45,5 +48,6 @@ pub(super) fn check_tls(raw: Option<&Spanned<RawTls>>, around: &Surroundings<'_>
     };
     let (certificate, key) =
         (file(&raw.get_ref().certificate, "certificate"), file(&raw.get_ref().key, "key"));
-    Some(TlsFiles { certificate: certificate?, key: key? })
+    let client_ca = path(&raw.get_ref().client_ca, "client_ca");
+    Some(TlsFiles { certificate: certificate?, key: key?, client_ca })
 }

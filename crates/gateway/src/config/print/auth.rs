@@ -17,6 +17,11 @@ pub(super) fn write_auth(out: &mut String, auth: &AccessConfig) -> fmt::Result {
         set(out, "addresses", Value::Array(proxy.addresses.iter().map(text).collect()))?;
         set(out, "scopes", list(&proxy.scopes))?;
     }
+    if let Some(certificates) = &auth.certificates {
+        writeln!(out, "\n[auth.mtls]")?;
+        set(out, "subject", text(certificates.subject.as_str()))?;
+        set(out, "scopes", list(&certificates.scopes))?;
+    }
     writeln!(out, "\n[auth.scopes]")?;
     let rights = &auth.rights;
     set(out, "required", list(&rights.required))?;

@@ -10,7 +10,10 @@ use crate::config::fields::{Entry, Fields, FromValue, Section, with_article};
 
 /// The keys of `[auth]`.
 pub(in crate::config) const AUTH: Section =
-    Section { name: "[auth]", keys: &["resource", "scopes", "issuer", "token", "proxy"] };
+    Section { name: "[auth]", keys: &["resource", "scopes", "issuer", "token", "mtls", "proxy"] };
+
+/// The keys of `[auth.mtls]`.
+pub(in crate::config) const MTLS: Section = Section { name: "[auth.mtls]", keys: &["subject", "scopes"] };
 
 /// The keys of `[auth.proxy]`.
 pub(in crate::config) const PROXY: Section =
@@ -49,9 +52,17 @@ pub(in crate::config) struct RawAuth {
     pub(in crate::config) scopes: RawScopes,
     pub(in crate::config) issuers: Vec<Spanned<RawIssuer>>,
     pub(in crate::config) tokens: Vec<Spanned<RawToken>>,
+    pub(in crate::config) mtls: Entry<RawMtls>,
     pub(in crate::config) proxy: Entry<RawProxy>,
     /// Whether something is there of any kind, even if it could not be read.
     pub(in crate::config) has_some: bool,
+}
+
+/// How certificates say who is calling.
+#[derive(Debug)]
+pub(in crate::config) struct RawMtls {
+    pub(in crate::config) subject: Entry<String>,
+    pub(in crate::config) scopes: Words,
 }
 
 /// A proxy that says who is calling.
@@ -119,8 +130,9 @@ impl<'a, 'i: 'a> FromValue<'a, 'i> for RawAuth {
                 problems,
             ),
             tokens: tables(fields.get("token"), "token", |table| RawToken::read(table, problems), problems),
+            mtls: fields.get("mtls"),
             proxy: fields.get("proxy"),
-            has_some: ["issuer", "token", "proxy"].into_iter().any(|key| table.contains_key(key)),
+            has_some: ["issuer", "token", "mtls", "proxy"].into_iter().any(|key| table.contains_key(key)),
         })
     }
 }
@@ -154,6 +166,15 @@ impl RawScopes {
             tools: fields.get("tools"),
             includes: fields.get("includes"),
         }
+    }
+}
+
+impl<'a, 'i> FromValue<'a, 'i> for RawMtls {
+    const WHAT: &'static str = "a table";
+
+    fn read(value: &'a DeValue<'i>, _: &'static str, problems: &Problems) -> Option<Self> {
+        let fields = Fields::new(value.as_table()?, &MTLS, &[&AUTH, &SCOPES], problems);
+        Some(RawMtls { subject: fields.get("subject"), scopes: fields.get("scopes") })
     }
 }
 

@@ -10,7 +10,8 @@ use crate::config::fields::{Entry, Fields, Section};
 pub(in crate::config) const CONNECTIONS: Section =
     Section { name: "[connections]", keys: &["max", "head_timeout", "body_timeout", "max_head"] };
 /// The keys of `[tls]`.
-pub(in crate::config) const TLS: Section = Section { name: "[tls]", keys: &["certificate", "key"] };
+pub(in crate::config) const TLS: Section =
+    Section { name: "[tls]", keys: &["certificate", "key", "client_ca"] };
 
 /// What connections may cost.
 #[derive(Debug, Default)]
@@ -39,11 +40,16 @@ impl RawConnections {
 pub(in crate::config) struct RawTls {
     pub(in crate::config) certificate: Entry<String>,
     pub(in crate::config) key: Entry<String>,
+    pub(in crate::config) client_ca: Entry<String>,
 }
 
 impl RawTls {
     pub(super) fn read(table: &DeTable<'_>, problems: &Problems) -> RawTls {
         let fields = Fields::new(table, &TLS, &[&TOP], problems);
-        RawTls { certificate: fields.get("certificate"), key: fields.get("key") }
+        RawTls {
+            certificate: fields.get("certificate"),
+            key: fields.get("key"),
+            client_ca: fields.get("client_ca"),
+        }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::raw::auth::{AUTH, ISSUER, PROXY, SCOPES, TOKEN};
+use crate::config::raw::auth::{AUTH, ISSUER, MTLS, PROXY, SCOPES, TOKEN};
 
 const TOKEN_HASH: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
 
@@ -12,6 +12,13 @@ fn a_printed_auth_means_the_same() {
         [auth.proxy]
         header = "X-User"
         addresses = ["10.0.0.5", "::1"]
+        scopes = ["mcp"]
+        [tls]
+        certificate = "cert.pem"
+        key = "key.pem"
+        client_ca = "clients.pem"
+        [auth.mtls]
+        subject = "uri"
         scopes = ["mcp"]
         [auth.scopes]
         required = ["mcp"]
@@ -88,6 +95,8 @@ fn auth_that_cannot_be_is_refused() {
         ("[auth]\nresource = \"https://a.example\"\nproxy = { header = \"X-User\", addresses = [] }\n".to_owned(), "nobody could be the proxy"),
         ("[auth]\nresource = \"https://a.example\"\nproxy = { header = \"X-User\", addresses = [\"10.0.0.0/8\"] }\n".to_owned(), "is no IP address"),
         ("[auth]\nresource = \"https://a.example\"\nproxy = { header = \"Host\", addresses = [\"::1\"] }\n".to_owned(), "means something else"),
+        ("[auth]\nresource = \"https://a.example\"\nmtls = {}\n".to_owned(), "nobody is asked for one"),
+        ("[auth]\nresource = \"https://a.example\"\nmtls = { subject = \"cn\" }\n".to_owned(), "is no name of a certificate"),
         (format!("[auth]\nresource = \"https://a.example\"\nscopes = {{ required = [\"a b\"] }}\n{token}"), "is no scope"),
     ] {
         let problems = problems(&format!("{text}{LEAST}"));
@@ -100,7 +109,7 @@ fn auth_that_cannot_be_is_refused() {
 fn the_manual_explains_every_key_of_auth() {
     let manual = fs::read_to_string(repository().join("docs/config.md")).expect("the manual");
     let rows = &manual[manual.find("## Who is let in").expect("the part about [auth]")..];
-    for key in [&AUTH, &SCOPES, &ISSUER, &TOKEN, &PROXY].into_iter().flat_map(|section| section.keys) {
+    for key in [&AUTH, &SCOPES, &ISSUER, &TOKEN, &MTLS, &PROXY].into_iter().flat_map(|section| section.keys) {
         assert!(rows.contains(&format!("| `{key}` |")), "docs/config.md does not explain `{key}`");
     }
     let limits::DurationRange { least, most } = limits::LEEWAY;

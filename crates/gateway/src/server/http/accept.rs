@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use taskgate_access::{Certificates, Certified, Refusal};
 use taskgate_wire::{ErrorCode, Message, RpcError};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,6 +26,7 @@ use tower_service::Service;
 
 use super::patience::Patience;
 use super::tls::Tls;
+use crate::bounds::Open;
 use crate::policy::ConnectionSettings;
 
 /// How long to wait for a file descriptor when there is none.
@@ -36,24 +38,43 @@ const REFUSING: Duration = Duration::from_secs(1);
 /// How many may be refused at a time. Others are closed without a word.
 const MOST_REFUSED: usize = 64;
 
+/// What is noted of a connection for its requests. It costs a little at each of them.
+pub struct Noted {
+    /// Where it comes from ([`ConnectInfo`]).
+    pub peer: bool,
+    /// What the certificate says that its client has shown ([`ShownCertificate`]).
+    pub certificates: Option<Certificates>,
+}
+
+/// What a client has shown in the handshake of the connection that a request came on.
+pub type ShownCertificate = Arc<Result<Certified, Refusal>>;
+
 /// Takes connections and serves them.
 pub struct Acceptor {
     http: http1::Builder,
     router: Router,
     settings: ConnectionSettings,
     tls: Option<Tls>,
-    tells_peer: bool,
+    noted: Noted,
+    open: Open,
     places: Arc<Semaphore>,
     refusing: Arc<Semaphore>,
 }
 
 impl Acceptor {
-    /// `tells_peer` says whether requests are to be told where they come from ([`ConnectInfo`]).
-    pub fn new(router: Router, settings: ConnectionSettings, tls: Option<Tls>, tells_peer: bool) -> Self {
+    /// `open` shows how many connections there are.
+    pub fn new(
+        router: Router,
+        settings: ConnectionSettings,
+        tls: Option<Tls>,
+        noted: Noted,
+        open: Open,
+    ) -> Self {
         let mut http = http1::Builder::new();
         http.timer(Patience).header_read_timeout(settings.head_timeout).max_header_size(settings.max_head);
         let (places, refusing) = (Semaphore::new(settings.max), Semaphore::new(MOST_REFUSED));
-        Acceptor { http, router, settings, tls, tells_peer, places: places.into(), refusing: refusing.into() }
+        let (places, refusing) = (places.into(), refusing.into());
+        Acceptor { http, router, settings, tls, noted, open, places, refusing }
     }
 
     /// Serves until `stopped`, then lets what is in the middle of something end, and returns when all connections are closed.
@@ -108,25 +129,38 @@ impl Acceptor {
         stopped: watch::Receiver<bool>,
         _place: OwnedSemaphorePermit,
     ) {
-        let peer = stream.peer_addr().ok().filter(|_| self.tells_peer);
+        let _open = Counted::new(self.open.clone());
+        let peer = stream.peer_addr().ok().filter(|_| self.noted.peer);
         let Some(tls) = &self.tls else {
-            return self.speak(stream, peer, stopped).await;
+            return self.speak(stream, peer, None, stopped).await;
         };
         match tokio::time::timeout(self.settings.head_timeout, tls.accept(stream)).await {
-            Ok(Ok(stream)) => self.speak(stream, peer, stopped).await,
+            Ok(Ok(stream)) => {
+                let shown = self.noted.certificates.as_ref().zip(Tls::shown(&stream));
+                let shown = shown.map(|(certificates, shown)| Arc::new(certificates.read(shown)));
+                self.speak(stream, peer, shown, stopped).await;
+            }
             Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
             Err(_) => tracing::debug!("a TLS handshake took longer than head_timeout"),
         }
     }
 
-    async fn speak<S>(&self, stream: S, peer: Option<SocketAddr>, mut stopped: watch::Receiver<bool>)
-    where
+    async fn speak<S>(
+        &self,
+        stream: S,
+        peer: Option<SocketAddr>,
+        shown: Option<ShownCertificate>,
+        mut stopped: watch::Receiver<bool>,
+    ) where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let router = self.router.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             if let Some(peer) = peer {
                 request.extensions_mut().insert(ConnectInfo(peer));
+            }
+            if let Some(shown) = &shown {
+                request.extensions_mut().insert(shown.clone());
             }
             router.clone().call(request)
         });
@@ -181,6 +215,22 @@ impl Acceptor {
             };
             let _ = tokio::time::timeout(REFUSING, say).await;
         });
+    }
+}
+
+/// A connection as long as it is open.
+struct Counted(Open);
+
+impl Counted {
+    fn new(open: Open) -> Counted {
+        open.inc();
+        Counted(open)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 

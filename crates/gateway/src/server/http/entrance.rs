@@ -15,8 +15,10 @@ use taskgate_access::{Access, Identity, Refusal};
 use taskgate_task::{Owner, Payload};
 use taskgate_wire::jsonrpc::parse_batch;
 use taskgate_wire::{ErrorCode, Id, Message, Params, RpcError, method};
+use tokio::time::Instant;
 
-use super::{busy, error, guard, headers, json};
+use super::accept::ShownCertificate;
+use super::{busy, error, expiry, guard, headers, json};
 use crate::audit::{Line, Reason};
 use crate::gateway::Gateway;
 use crate::route::{Arrival, method_of_companion};
@@ -60,7 +62,8 @@ async fn enter(State(gateway): State<Gateway>, mut request: Request, next: Next)
         return refused;
     }
     let peer = peer(request.extensions());
-    let identity = match identify(access, peer, request.headers()).await {
+    let shown = request.extensions().get::<ShownCertificate>().cloned();
+    let identity = match identify(access, peer, shown, request.headers()).await {
         Ok(identity) => Arc::new(identity),
         Err(refusal) => return refuse(&gateway, access, Refused { peer, ..Refused::default() }, &refusal),
     };
@@ -90,7 +93,12 @@ async fn enter(State(gateway): State<Gateway>, mut request: Request, next: Next)
     next.run(request).await
 }
 
-async fn identify(access: &Access, peer: Option<IpAddr>, headers: &HeaderMap) -> Result<Identity, Refusal> {
+async fn identify(
+    access: &Access,
+    peer: Option<IpAddr>,
+    certificate: Option<ShownCertificate>,
+    headers: &HeaderMap,
+) -> Result<Identity, Refusal> {
     if let Some(proxy) = access.proxy()
         && let Some(vouched) =
             proxy.vouched(peer, headers.get_all(&proxy.header).iter().map(HeaderValue::as_bytes))?
@@ -102,7 +110,13 @@ async fn identify(access: &Access, peer: Option<IpAddr>, headers: &HeaderMap) ->
     if values.next().is_some() {
         return Err(Refusal::Ambiguous);
     }
-    let identity = access.check(shown).await;
+    // A token says more than a certificate, which may be that of a program that acts for many.
+    let identity = match (shown, access.certificates(), certificate.as_deref()) {
+        (None, Some(certificates), Some(certified)) => {
+            certified.as_ref().map_err(Clone::clone).and_then(|certified| certificates.identify(certified))
+        }
+        _ => access.check(shown).await,
+    };
     if let Err(refusal) = &identity {
         tracing::info!(%refusal, "a caller was not let in");
     }
@@ -159,6 +173,7 @@ struct Entrant {
 }
 
 /// Who sends a request.
+#[derive(Clone)]
 pub struct Sender {
     /// Whose tasks it sees.
     pub owner: Owner,
@@ -178,6 +193,29 @@ impl Sender {
                 let arrival = Arrival { identity: None, peer: peer(extensions) };
                 Sender { owner: gateway.http_owner(), arrival }
             }
+        }
+    }
+
+    /// When the sender's token ends; `None` if it does not.
+    pub fn end(&self) -> Option<Instant> {
+        self.arrival.identity()?.lasts().map(|lasts| Instant::now() + lasts)
+    }
+
+    /// An answer that may take long, as far as it comes before the sender's token ends.
+    pub async fn until(
+        &self,
+        end: Instant,
+        gateway: &Gateway,
+        answer: impl Future<Output = Response>,
+    ) -> Response {
+        match (expiry::until(end, answer).await, &gateway.0.access) {
+            (Some(response), _) => response,
+            (None, Some(access)) => {
+                let owner = Some(self.owner.as_str());
+                let refused = Refused { peer: self.arrival.peer, owner, ..Refused::default() };
+                refuse(gateway, access, refused, &Refusal::Expired)
+            }
+            (None, None) => StatusCode::UNAUTHORIZED.into_response(),
         }
     }
 

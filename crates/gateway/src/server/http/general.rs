@@ -1,28 +1,40 @@
 //! GET: a session's general stream, for what belongs to no request, or the rest of any of its streams.
 
-use axum::extract::State;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use taskgate_wire::{ErrorCode, RpcError};
 
+use super::entrance::Sender;
 use super::{connection, error, guard, headers, in_session, not_allowed, reply};
 use crate::gateway::Gateway;
 use crate::route::Caller;
 use crate::stream::Resumed;
 
 /// Connects a client to a stream. A newer connection replaces an older one, so that each message goes out once.
-pub async fn open(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
-    if let Err(refused) = guard::check(&gateway, &headers) {
+pub async fn open(State(gateway): State<Gateway>, request: Request) -> Response {
+    let (Parts { headers, extensions, .. }, _) = request.into_parts();
+    let sender = Sender::of(&gateway, &extensions);
+    let connected = connect(&gateway, &headers);
+    match sender.end() {
+        Some(end) => sender.until(end, &gateway, std::future::ready(connected)).await,
+        None => connected,
+    }
+}
+
+fn connect(gateway: &Gateway, headers: &HeaderMap) -> Response {
+    if let Err(refused) = guard::check(gateway, headers) {
         return refused;
     }
-    if headers::session_id(&headers).is_none()
-        || !headers::accepts_stream(&headers)
-        || headers::is_stateless(&headers)
+    if headers::session_id(headers).is_none()
+        || !headers::accepts_stream(headers)
+        || headers::is_stateless(headers)
     {
         // 2026-07-28 has no such stream, and a browser's look at the URL is not one.
         return not_allowed();
     }
-    let session = match in_session::find(&gateway, &headers) {
+    let session = match in_session::find(gateway, headers) {
         Ok(session) => session,
         Err((status, wrong)) => return error(status, None, &wrong),
     };
@@ -30,7 +42,7 @@ pub async fn open(State(gateway): State<Gateway>, headers: HeaderMap) -> Respons
         Ok(place) => place,
         Err(refusal) => return reply::refused(None, &refusal),
     };
-    let reader = match headers::last_event_id(&headers) {
+    let reader = match headers::last_event_id(headers) {
         None => session.streams().connect_general(),
         Some(id) => match session.streams().resume(id) {
             Resumed::Rest(reader) => reader,

@@ -22,7 +22,8 @@ pub fn check(gateway: &Gateway, headers: &HeaderMap) -> Result<(), Response> {
             return Err(refuse(gateway, "Host", "allowed_hosts", host.to_str().unwrap_or("?")));
         }
     }
-    if let Some(origin) = headers.get(header::ORIGIN) {
+    // No browser sends several; if somebody does, none of them may be foreign.
+    for origin in headers.get_all(header::ORIGIN) {
         let text = origin.to_str().unwrap_or("?");
         let listed = settings.allowed_origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(text));
         let local = text.split_once("://").and_then(|(_, host)| host_name(host)).is_some_and(is_loopback);
@@ -44,11 +45,11 @@ fn refuse(gateway: &Gateway, header: &str, setting: &'static str, value: &str) -
 
 /// The host without its port.
 fn host_name(authority: &str) -> Option<&str> {
-    if let Some(rest) = authority.strip_prefix('[') {
-        let (host, after) = rest.split_once(']')?;
-        return (after.is_empty() || after.starts_with(':')).then_some(host);
-    }
-    let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
+    let (host, after) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let port = if after.is_empty() { "" } else { after.strip_prefix(':')? };
     (!host.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())).then_some(host)
 }
 
@@ -72,6 +73,10 @@ mod tests {
             ("127.0.0.1.evil.example:80", false),
             ("evil.example:80", false),
             ("localhost:80@evil.example", false),
+            ("[::1]:80@evil.example", false),
+            ("[::1]80", false),
+            ("[::1]", true),
+            ("[]", false),
             ("", false),
             (":80", false),
             ("0.0.0.0", false),

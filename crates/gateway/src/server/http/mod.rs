@@ -6,6 +6,7 @@ mod body;
 mod callback;
 mod connection;
 mod entrance;
+mod expiry;
 mod general;
 mod guard;
 mod headers;
@@ -28,7 +29,7 @@ use axum::routing::post;
 use taskgate_wire::{Id, Message, RpcError};
 use tokio::net::TcpListener;
 
-use accept::Acceptor;
+use accept::{Acceptor, Noted};
 pub use tls::{Tls, TlsError};
 
 use crate::gateway::Gateway;
@@ -67,8 +68,11 @@ impl Gateway {
         // Where a connection comes from is noted for whoever asks, which costs a little at each request.
         let tells_peer =
             self.0.audit.is_some() || self.0.access.as_ref().is_some_and(|access| access.proxy().is_some());
+        let certificates = self.0.access.as_ref().and_then(|access| access.certificates()).cloned();
+        let noted = Noted { peer: tells_peer, certificates };
         let (connections, tls) = (settings.connections.clone(), self.0.tls.clone());
-        let server = Acceptor::new(self.router(), connections, tls, tells_peer).serve(listener, stopped);
+        let open = self.0.limits.numbers.connections.clone();
+        let server = Acceptor::new(self.router(), connections, tls, noted, open).serve(listener, stopped);
         tokio::pin!(server, draining);
         tokio::select! {
             () = &mut server => {

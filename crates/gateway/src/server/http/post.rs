@@ -6,11 +6,13 @@ use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use taskgate_task::Payload;
 use taskgate_wire::jsonrpc::{is_batch, one_line};
-use taskgate_wire::{ErrorCode, Message, Params, RpcError, Version};
+use taskgate_wire::{ErrorCode, Id, Message, Params, RpcError, Version, method};
 
 use super::entrance::Sender;
 use super::{batch, body, error, guard, headers, in_session, json, stateless};
+use crate::bounds::message_too_long;
 use crate::gateway::Gateway;
 use crate::server::lost;
 
@@ -19,6 +21,9 @@ pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response 
     let (Parts { headers, extensions, .. }, body) = request.into_parts();
     if let Err(refused) = guard::check(&gateway, &headers) {
         return refused;
+    }
+    if let Some(encoded) = encoded(&headers) {
+        return encoded;
     }
     let limit = gateway.0.settings.max_message;
     let patience = gateway.0.settings.connections.body_timeout;
@@ -64,15 +69,14 @@ pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response 
                 Ok(known) => known,
                 Err(wrong) => return error(StatusCode::BAD_REQUEST, Some(id), &wrong),
             };
-            match is_stateless(&headers, &known) {
-                Ok(true) => {
-                    stateless::request(gateway, headers, sender, id, method, params.clone(), &known).await
-                }
-                Ok(false) => {
-                    Box::pin(in_session::request(gateway, headers, sender, id, method, params)).await
-                }
-                Err(wrong) => error(StatusCode::BAD_REQUEST, Some(id), &wrong),
-            }
+            // A call that has begun is answered; whatever else there is to hear ends with the right to hear it.
+            let end = if method == method::TOOLS_CALL { None } else { sender.end() };
+            let Some(end) = end else {
+                return answered(gateway, headers, sender, id, method, params.clone(), &known).await;
+            };
+            let answer =
+                answered(gateway.clone(), headers, sender.clone(), id, method, params.clone(), &known);
+            Box::pin(sender.until(end, &gateway, answer)).await
         }
         Message::Notification { method, params } => match headers::version(&headers) {
             Err(wrong) => error(StatusCode::BAD_REQUEST, None, &wrong),
@@ -95,15 +99,47 @@ pub async fn post(State(gateway): State<Gateway>, request: Request) -> Response 
     }
 }
 
+/// Answers a request in the way of its generation.
+async fn answered(
+    gateway: Gateway,
+    headers: HeaderMap,
+    sender: Sender,
+    id: Id,
+    method: String,
+    params: Option<Payload>,
+    known: &Params<'_>,
+) -> Response {
+    match is_stateless(&headers, known) {
+        Ok(true) => stateless::request(gateway, headers, sender, id, method, params, known).await,
+        Ok(false) => Box::pin(in_session::request(gateway, headers, sender, id, method, params)).await,
+        Err(wrong) => error(StatusCode::BAD_REQUEST, Some(id), &wrong),
+    }
+}
+
 fn refuse(unread: &body::Unread, limit: usize) -> Response {
-    let (status, message) = match unread {
-        body::Unread::TooLong => {
-            let message = format!("The message is longer than max_message ({limit} bytes)");
-            (StatusCode::PAYLOAD_TOO_LARGE, message)
+    match unread {
+        body::Unread::TooLong => error(StatusCode::PAYLOAD_TOO_LARGE, None, &message_too_long(limit)),
+        body::Unread::Broken => {
+            let wrong = RpcError::new(ErrorCode::InvalidRequest, "The message broke off");
+            error(StatusCode::BAD_REQUEST, None, &wrong)
         }
-        body::Unread::Broken => (StatusCode::BAD_REQUEST, "The message broke off".to_owned()),
-    };
-    error(status, None, &RpcError::new(ErrorCode::InvalidRequest, message))
+    }
+}
+
+/// Refuses a body that would have to be unpacked first: a few bytes can be as many as anybody likes then, and nothing of MCP needs it.
+fn encoded(headers: &HeaderMap) -> Option<Response> {
+    let is_plain = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
+    let coding = headers.get_all(header::CONTENT_ENCODING).iter().find(|value| !is_plain(value))?;
+    let coding: String = coding.to_str().unwrap_or("?").chars().take(120).collect();
+    let message =
+        format!("The body is encoded (Content-Encoding: {coding}); send it as it is, without that header");
+    let mut response =
+        error(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &RpcError::new(ErrorCode::InvalidRequest, message));
+    let headers = response.headers_mut();
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    // The body is not read, whatever its length.
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    Some(response)
 }
 
 fn too_slow(patience: Duration) -> Response {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use parking_lot::RwLock;
-use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -42,16 +43,20 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// With the certificate and key in these files.
-    pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
+    /// With the certificate and key in these files. If clients are to show one of an authority, `must_show` says whether those who show
+    /// none are turned away in the handshake; those who show a bad one are.
+    pub fn load(files: &TlsFiles, must_show: bool) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let (stamp, key) = (stamp(files), read(files, &provider)?);
         let current = RwLock::new((stamp, Arc::new(key)));
         let certificate = Arc::new(Certificate { files: files.clone(), current, provider: provider.clone() });
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_cert_resolver(certificate.clone());
+        let config =
+            ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+        let config = match &files.client_ca {
+            None => config.with_no_client_auth(),
+            Some(file) => config.with_client_cert_verifier(verifier(file, must_show, provider)?),
+        };
+        let mut config = config.with_cert_resolver(certificate.clone());
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), certificate })
     }
@@ -71,6 +76,12 @@ impl Tls {
             }
             Err(error) => tracing::warn!(%error, "the new certificate is not used"),
         }
+    }
+
+    /// The certificate (DER) that a client has shown, if it has; it is good.
+    pub fn shown(stream: &TlsStream<TcpStream>) -> Option<&[u8]> {
+        let chain = stream.get_ref().1.peer_certificates()?;
+        chain.first().map(|certificate| &**certificate)
     }
 
     /// Does the handshake.
@@ -102,17 +113,36 @@ fn stamp(files: &TlsFiles) -> Stamp {
     })
 }
 
-fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
-    let wrong = |path: &Path, why: &dyn std::fmt::Display| TlsError::File {
-        path: path.to_owned(),
-        why: why.to_string(),
-    };
-    let certificates: Vec<_> = CertificateDer::pem_file_iter(&files.certificate)
-        .and_then(Iterator::collect)
-        .map_err(|error| wrong(&files.certificate, &error))?;
-    if certificates.is_empty() {
-        return Err(wrong(&files.certificate, &"has no certificate in it (PEM)"));
+/// Believes certificates of the authorities in this file. They count until the next start.
+fn verifier(
+    file: &Path,
+    must_show: bool,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let wrong = |why: String| TlsError::File { path: file.to_owned(), why };
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| wrong(&files.key, &error))?;
+    let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+    let builder = if must_show { builder } else { builder.allow_unauthenticated() };
+    builder.build().map_err(|error| wrong(error.to_string()))
+}
+
+/// What is in a PEM file, which must be something.
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let wrong = |why: String| TlsError::File { path: file.to_owned(), why };
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+    let certificates: Vec<_> = read.map_err(|error| wrong(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(wrong("has no certificate in it (PEM)".to_owned()));
+    }
+    Ok(certificates)
+}
+
+fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
+    let certificates = certificates(&files.certificate)?;
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|error| TlsError::File { path: files.key.clone(), why: error.to_string() })?;
     Ok(CertifiedKey::from_der(certificates, key, provider)?)
 }
