@@ -240,6 +240,22 @@ fn an_encrypted_store_is_exported_as_it_is_or_decrypted() {
     assert!(refused.contains("is no key") && !refused.contains("sesame"), "{refused}");
 }
 
+/// A wrap has no configuration: its key is a file. Once it had one, it does not go on without.
+#[test]
+fn a_wrap_encrypts_with_the_key_of_a_file() {
+    let place = Place::new();
+    let (key, store) = (place.file("key", "01".repeat(32).as_bytes()), place.path("wrap.db"));
+    let wrap = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_taskgate"));
+        command.args(["wrap", "--store", text(&store)]).args(more).args(["--", "true"]).stdin(Stdio::null());
+        command.env_remove("TASKGATE_LOG").output().expect("taskgate runs")
+    };
+    wrap(&["--key-file", text(&key)]);
+    let checked = taskgate(&["check", "--store", text(&store)]);
+    assert!(String::from_utf8_lossy(&checked.stdout).contains("was not opened"));
+    assert!(said(&wrap(&[]), 3).contains("is encrypted with the key"));
+}
+
 /// A disk without room for an export ends it, and no part of it is left.
 #[test]
 fn an_export_that_cannot_be_written_leaves_nothing() {
