@@ -29,6 +29,7 @@ static ACCESS: LazyLock<Access> = LazyLock::new(|| {
         certificates: None,
         proxy: None,
         rights,
+        reach: Default::default(),
     })
     .unwrap()
 });

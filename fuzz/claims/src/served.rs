@@ -84,6 +84,7 @@ async fn gateway() -> Gateway {
         certificates: None,
         proxy: None,
         rights: Rights::default(),
+        reach: Default::default(),
     };
     let settings = Settings { auth: Some(auth), max_message: 100_000, ..Settings::default() };
     let server = UpstreamKind::InProcess(Arc::new(|| {

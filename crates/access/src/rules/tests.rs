@@ -118,7 +118,8 @@ fn what_is_not_known_counts_against_the_caller() {
 fn only_what_rules_look_at_is_kept_of_a_caller() {
     let claims = json!({"sub": "ann", "email": "ann@example.org", "realm": {"roles": ["ops"]}});
     let Value::Object(claims) = claims else { panic!("no claims") };
-    let identity = Identity { owner: ANN.to_owned(), scopes: ["admin".to_owned()].into(), claims };
+    let identity =
+        Identity { owner: ANN.to_owned(), scopes: ["admin".to_owned()].into(), expires: None, claims };
     let rights =
         Rights { includes: [("admin".to_owned(), vec!["read".to_owned()])].into(), ..Rights::default() };
     let claim = |name: &str| Rule {

@@ -207,6 +207,7 @@ async fn who_is_not_let_in_has_a_line() {
         tokens: vec![token],
         proxy: None,
         rights,
+        certificates: None,
         reach: Default::default(),
     };
     let limits = LimitSettings { owner_open_tasks: Some(1), ..LimitSettings::default() };

@@ -87,6 +87,7 @@ fn auth(subject: SubjectKind, tokens: &[&str]) -> AccessConfig {
         certificates: Some(Certificates { subject, scopes: vec!["mcp".to_owned()] }),
         proxy: None,
         rights: Rights { required: vec!["mcp".to_owned()], ..Rights::default() },
+        reach: Default::default(),
     }
 }
 

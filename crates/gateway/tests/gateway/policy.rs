@@ -27,6 +27,7 @@ fn auth() -> AccessConfig {
             includes: BTreeMap::from([("admin".to_owned(), vec!["write".to_owned()])]),
             ..Rights::default()
         },
+        certificates: None,
         reach: Default::default(),
     }
 }

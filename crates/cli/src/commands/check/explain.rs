@@ -171,6 +171,7 @@ fn caller(config: &Config, rules: &Rules, asked: &Explain) -> (Option<String>, S
     let identity = Identity {
         owner: owner.clone().unwrap_or_default(),
         scopes: scopes.clone().unwrap_or_default(),
+        expires: None,
         claims: claims.clone(),
     };
     let rights = auth.map(|auth| auth.rights.clone()).unwrap_or_default();

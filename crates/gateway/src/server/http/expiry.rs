@@ -105,6 +105,7 @@ mod tests {
             certificates: Some(certificates()),
             proxy: None,
             rights: Rights::default(),
+            reach: Default::default(),
         };
         let server = UpstreamKind::InProcess(Arc::new(|| {
             let (link, far) = memory::pair(8);
