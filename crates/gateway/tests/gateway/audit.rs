@@ -224,8 +224,19 @@ async fn who_is_not_let_in_has_a_line() {
     let hold = json!([{"wait": "never"}]);
     let _held = ann.task("always", hold.clone()).await;
     assert_eq!(ann.tool("always", hold).await.status, 429);
-    let written = until(&path, |line| line["reason"] == "limit").await;
-    let refusals: Vec<&Value> = written.iter().filter(|line| line["event"] == "refusal").collect();
+    // Who is turned away at the door is not kept until the line is written, so lines may come in another order.
+    let count = |lines: &[Value]| lines.iter().filter(|line| line["event"] == "refusal").count();
+    let written = eventually("five refusals", || async {
+        let lines = lines(&path);
+        (count(&lines) == 5).then_some(lines)
+    })
+    .await;
+    let mut refusals: Vec<&Value> = written.iter().filter(|line| line["event"] == "refusal").collect();
+    let rank = |line: &Value| {
+        let order = ["unauthorized", "forbidden", "limit"];
+        (order.iter().position(|reason| line["reason"] == *reason), line["owner"].to_string().len())
+    };
+    refusals.sort_by_key(|line| rank(line));
     let said: Vec<(&str, &Value)> =
         refusals.iter().map(|line| (line["reason"].as_str().expect("a reason"), &line["owner"])).collect();
     let owner = &refusals[3]["owner"];
