@@ -1,6 +1,6 @@
 //! What happened, told to whoever waits for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -91,7 +91,8 @@ impl Feed {
         let mut followers = self.0.followers.lock();
         followers.next += 1;
         let number = followers.next;
-        let ids: Vec<TaskId> = ids.into_iter().collect();
+        // Each once: whoever names a task again and again is one follower of it all the same.
+        let ids: HashSet<TaskId> = ids.into_iter().collect();
         for id in &ids {
             let follower = Follower { number, id: *id, sender: sender.clone() };
             followers.by_task.entry(id.locator()).or_default().push(follower);
@@ -151,7 +152,7 @@ impl Feed {
 pub struct Following {
     feed: Feed,
     number: u64,
-    ids: Vec<TaskId>,
+    ids: HashSet<TaskId>,
     news: mpsc::UnboundedReceiver<Told>,
     /// Keeps the queue open for a follower that follows nothing: it waits for ever instead of hearing an end.
     _sender: mpsc::UnboundedSender<Told>,

@@ -6,7 +6,7 @@ use taskgate_access::{Access, Identity};
 use taskgate_engine::{Description, Engine, Launch};
 use taskgate_task::{Owner, TaskId, WorkClass};
 use taskgate_wire::tool::{ParamHeader, ToolFacts};
-use taskgate_wire::{ListKind, RpcError};
+use taskgate_wire::{ErrorCode, ListKind, RpcError};
 use tokio::sync::{Notify, watch};
 
 use crate::audit::Audit;
@@ -211,7 +211,7 @@ impl Gateway {
 
     /// Finds a tool by the name this owner uses. One that the rules keep from whoever has this identity is not found, or refused
     /// for the reason that they give.
-    pub(crate) async fn find_tool(
+    pub(crate) async fn look_for_tool(
         &self,
         owner: &Owner,
         identity: Option<&Identity>,
@@ -237,6 +237,28 @@ impl Gateway {
             only.session(owner).await?;
         }
         Err(upstreams.unknown(ListKind::Tools, name))
+    }
+
+    /// Finds a tool that is to be called: one whose scopes the caller does not have is not called by it.
+    pub(crate) async fn find_tool(
+        &self,
+        owner: &Owner,
+        identity: Option<&Identity>,
+        name: &str,
+    ) -> Result<Target, RpcError> {
+        let target = self.look_for_tool(owner, identity, name).await?;
+        self.check_scopes(identity, &target)?;
+        Ok(target)
+    }
+
+    /// Looks at the scopes that the tool which was found needs. Whoever is let in has been looked at before, but by then the tool may not
+    /// have been known, and with it the name by which its server knows it.
+    fn check_scopes(&self, identity: Option<&Identity>, target: &Target) -> Result<(), RpcError> {
+        let (Some(access), Some(identity), Some(tool)) = (&self.0.access, identity, &target.tool) else {
+            return Ok(());
+        };
+        let checked = access.rights().check(identity, [], [tool.name.as_str()]);
+        checked.map_err(|refusal| RpcError::new(ErrorCode::InvalidRequest, refusal.to_string()))
     }
 
     /// What is needed to start a call of this tool.

@@ -58,6 +58,11 @@ impl Gateway {
 
     /// Passes on what a client says without wanting an answer. What belongs to this hop only ends here.
     pub(crate) fn pass_notification(&self, owner: &Owner, method: &str, params: Option<&Payload>) {
+        // A request without an id is none: nobody waits for what comes of it, and nobody has looked whether it is allowed.
+        if !method.starts_with("notifications/") {
+            tracing::debug!(%method, "what is no notification is not passed on as one");
+            return;
+        }
         let ours = [method::CANCELLED, method::INITIALIZED, method::PROGRESS].contains(&method)
             || method.starts_with("notifications/tasks");
         if ours {

@@ -197,7 +197,7 @@ fn nothing_is_lost_while_nodes_are_replaced() {
         assert_eq!((row.status, row.attempts), (3, 1), "{row:?}");
         let mut events: Vec<_> = last.events.iter().filter(|event| event.task == row.locator).collect();
         events.sort_by_key(|event| event.version);
-        let handed_over = events.windows(2).filter(|pair| pair[0].why.contains("was shut down"));
+        let handed_over = events.windows(2).filter(|pair| pair[0].why == "let go at a shutdown");
         pauses.extend(handed_over.map(|pair| pair[1].at - pair[0].at));
     }
     assert!(pauses.len() >= long.len(), "{pauses:?}");

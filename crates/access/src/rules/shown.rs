@@ -42,10 +42,14 @@ impl Shown {
             Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
             Value::Null | Value::Array(_) | Value::Object(_) => None,
         };
-        Some(match self.claims.get(claim)? {
-            Value::Array(values) => values.iter().filter_map(word).collect(),
-            value => word(value).into_iter().collect(),
-        })
+        // What is in it nobody has said in words, and so it is not known.
+        let is_odd = |value: &Value| matches!(value, Value::Array(_) | Value::Object(_));
+        match self.claims.get(claim)? {
+            Value::Object(_) => None,
+            Value::Array(values) if values.iter().any(is_odd) => None,
+            Value::Array(values) => Some(values.iter().filter_map(word).collect()),
+            value => Some(word(value).into_iter().collect()),
+        }
     }
 }
 

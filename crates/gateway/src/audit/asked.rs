@@ -16,6 +16,9 @@ use crate::gateway::Gateway;
 use crate::route::{Answer, Caller, Request, method_of_companion};
 use crate::session::Outlet;
 
+/// How many digits of an id may be shown.
+const SHOWN: usize = 16;
+
 tokio::task_local! {
     /// The request that is being answered.
     static ASKED: Arc<Asked>;
@@ -47,6 +50,8 @@ pub struct Asked {
     /// It has made a task, which has a line of its own.
     has_task: AtomicBool,
     is_refused: AtomicBool,
+    /// What was asked for is there, and is told.
+    is_found: AtomicBool,
 }
 
 impl Client {
@@ -82,6 +87,23 @@ pub fn carried<T: Send>(future: impl Future<Output = T> + Send) -> impl Future<O
 pub async fn refused(reason: Reason) {
     if let Some(asked) = Asked::now() {
         asked.refuse(reason, None, None).await;
+    }
+}
+
+/// Says that the outcome of a task is about to be told. If that is an error, it is no refusal.
+pub fn found() {
+    if let Some(asked) = Asked::now() {
+        asked.is_found.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Says which tasks somebody who listens is told of, before it is told; one line if it listens to no task.
+pub async fn told(tasks: impl Iterator<Item = &TaskId>) {
+    let Some(asked) = Asked::now() else { return };
+    let tasks: Vec<Option<String>> = tasks.map(locator).map(Some).collect();
+    let tasks = if tasks.is_empty() { vec![None] } else { tasks };
+    for task in tasks {
+        asked.audit.put_in_time(Line { task, ..asked.line("retrieval") }).await;
     }
 }
 
@@ -129,13 +151,14 @@ impl Asked {
             tool: tool.map(|tool| bounded(&tool)),
             verb,
             task: id.as_ref().map(locator),
-            given_id: named.filter(|_| id.is_none()).map(|named| bounded(&named)),
+            given_id: named.filter(|_| id.is_none()).map(|named| without_secrets(&bounded(&named))),
             protocol: version.map(Version::as_str),
             dialect,
             client: client.unwrap_or_default(),
             peer: request.arrival.peer,
             has_task: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
+            is_found: AtomicBool::new(false),
         }
     }
 
@@ -174,7 +197,7 @@ impl Asked {
     async fn refuse(&self, reason: Reason, why: Option<&'static str>, code: Option<i64>) {
         if !self.is_refused.swap(true, Ordering::Relaxed) {
             let why = why.map(Into::into);
-            self.audit.put(Line { reason: Some(reason), why, code, ..self.line("refusal") }).await;
+            self.audit.put_in_time(Line { reason: Some(reason), why, code, ..self.line("refusal") }).await;
         }
     }
 
@@ -185,6 +208,9 @@ impl Asked {
         }
         let code = answer.as_ref().err().and_then(code);
         match (self.verb, answer) {
+            (Some(_), _) if self.is_found.load(Ordering::Relaxed) => {
+                self.audit.put_in_time(self.line("retrieval")).await;
+            }
             (verb, Err(error)) => match (Refusal::read(error), verb) {
                 (Some((limit, _)), _) => self.refuse(Reason::Limit, Some(limit.name()), code).await,
                 (None, Some(_)) if is_unknown(error) => self.refuse(Reason::UnknownTask, None, code).await,
@@ -195,9 +221,9 @@ impl Asked {
             // It was written when it began.
             (Some(method::LISTEN), Ok(_)) => {}
             (Some(method::TASKS_GET | method::TASKS_RESULT | method::TASKS_LIST), Ok(_)) => {
-                self.audit.put(self.line("retrieval")).await;
+                self.audit.put_in_time(self.line("retrieval")).await;
             }
-            (Some(_), Ok(_)) => self.audit.put(self.line("request")).await,
+            (Some(_), Ok(_)) => self.audit.put_in_time(self.line("request")).await,
             (None, Ok(_)) => self.called(None).await,
         }
     }
@@ -205,7 +231,7 @@ impl Asked {
     /// A call of a tool that is no task has no other line.
     async fn called(&self, code: Option<i64>) {
         if self.method == method::TOOLS_CALL && !self.has_task.load(Ordering::Relaxed) {
-            self.audit.put(Line { code, ..self.line("call") }).await;
+            self.audit.put_in_time(Line { code, ..self.line("call") }).await;
         }
     }
 }
@@ -228,9 +254,6 @@ impl Gateway {
             asked.refuse(Reason::Audit, None, Some(error.code.number().into())).await;
             return Err(error.to_payload());
         }
-        if asked.verb == Some(method::LISTEN) {
-            audit.put(asked.line("retrieval")).await;
-        }
         let answer = ASKED.scope(asked.clone(), self.answer_plainly(caller, request, out)).await;
         asked.answered(&answer).await;
         answer
@@ -250,6 +273,21 @@ fn verb(name: &str) -> Option<&'static str> {
     ]
     .into_iter()
     .find(|verb| *verb == name)
+}
+
+/// What is nearly an id may be one to whoever reads it: of many digits in a row only as many are left as may be shown.
+fn without_secrets(text: &str) -> String {
+    let mut digits = 0;
+    let mut kept = String::with_capacity(text.len());
+    for c in text.chars() {
+        digits = if c.is_ascii_hexdigit() { digits + 1 } else { 0 };
+        if digits <= SHOWN {
+            kept.push(c);
+        } else if digits == SHOWN + 1 {
+            kept.push('…');
+        }
+    }
+    kept
 }
 
 /// The task that a tool of ours is called about.

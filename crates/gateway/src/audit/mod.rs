@@ -20,9 +20,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use taskgate_task::NodeId;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
-pub use asked::{Asked, Client, carried, refused};
+pub use asked::{Asked, Client, carried, found, refused, told};
 pub use line::{Line, Reason};
 pub use store::Audited;
 
@@ -31,6 +31,10 @@ use writer::{Order, Writer};
 
 /// How many lines may wait to be written. Whoever has another one waits.
 const MOST_WAITING: usize = 4096;
+/// How many lines about those who were turned away may wait for a place in that queue. Others are lost, and counted.
+const MOST_SOON: usize = 1024;
+/// How long a line about what was only read or refused waits for a place.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How long the end of the program waits for what is not written yet.
 const LAST_LINES: Duration = Duration::from_secs(5);
 
@@ -72,6 +76,8 @@ struct Inner {
     orders: mpsc::Sender<Order>,
     state: Arc<State>,
     node: Mutex<Option<NodeId>>,
+    /// Room for lines of those who do not wait for them.
+    soon: Arc<Semaphore>,
 }
 
 /// How the writing goes.
@@ -98,7 +104,8 @@ impl Audit {
         let (orders, received) = mpsc::channel(MOST_WAITING);
         let writer = Writer::open(&settings.to, received, state.clone())?;
         tokio::spawn(writer.run());
-        Ok(Audit(Arc::new(Inner { orders, state, node: Mutex::default() })))
+        let soon = Arc::new(Semaphore::new(MOST_SOON));
+        Ok(Audit(Arc::new(Inner { orders, state, node: Mutex::default(), soon })))
     }
 
     /// How the writing goes.
@@ -135,10 +142,23 @@ impl Audit {
         line.text(node)
     }
 
-    /// Puts a line in the queue for whoever cannot wait.
+    /// The same for a line about what was only read or refused: if the queue has no room for it in time, it is lost, and counted.
+    pub async fn put_in_time(&self, line: Line<'_>) {
+        let sending = self.0.orders.send_timeout(Order::Line(self.text(line), None), PATIENCE);
+        if sending.await.is_err() {
+            self.0.state.lost.inc();
+        }
+    }
+
+    /// Puts a line in the queue for whoever cannot wait. There is a most of these: those who cause them need have shown nothing.
     fn put_soon(&self, line: Line<'_>) {
+        let Ok(room) = self.0.soon.clone().try_acquire_owned() else {
+            self.0.state.lost.inc();
+            return;
+        };
         let (audit, text) = (self.clone(), self.text(line));
         tokio::spawn(async move {
+            let _room = room;
             let _ = audit.0.orders.send(Order::Line(text, None)).await;
         });
     }

@@ -15,7 +15,7 @@ use super::call_tool::for_upstream;
 use super::inline::Inline;
 use super::tasks::{PAGE, refusal};
 use super::{Answer, Caller, Request};
-use crate::audit::carried;
+use crate::audit::{Reason, carried, refused};
 use crate::gateway::{Gateway, Target};
 use crate::policy::TaskMode;
 use crate::random::random;
@@ -130,7 +130,13 @@ impl Gateway {
         let target;
         let launch = if request.method == method::TOOLS_CALL {
             let name = request.params.tool()?;
-            target = self.find_tool(caller.owner(), request.arrival.identity(), &name).await?;
+            target = match self.find_tool(caller.owner(), request.arrival.identity(), &name).await {
+                Ok(target) => target,
+                Err(unknown) => {
+                    refused(Reason::UnknownTool).await;
+                    return Err(unknown);
+                }
+            };
             if target.policy.tasks == TaskMode::Never {
                 return Ok(None);
             }

@@ -1,6 +1,6 @@
 //! `subscriptions/listen`: a stream of what the caller asked to hear of (2026-07-28, subscriptions; SEP-2663).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures_util::future::join_all;
 use taskgate_engine::News;
@@ -11,11 +11,14 @@ use taskgate_wire::{Id, Listen, Message, RpcError, method};
 
 use super::subscribe::{MOST_SUBSCRIPTIONS, concerns};
 use super::{Answer, Caller, Request, subscribe};
-use crate::audit::{Reason, refused};
+use crate::audit::{self, Reason, refused};
 use crate::gateway::Gateway;
 use crate::pool::Changes;
 use crate::session::Outlet;
 use crate::upstream::{Change, Interest};
+
+/// How many ids a subscription may write down, with those that it repeats.
+const MOST_NAMED: usize = 2 * MOST_SUBSCRIPTIONS;
 
 impl Gateway {
     pub(super) async fn listen(
@@ -26,8 +29,18 @@ impl Gateway {
         out: &Outlet,
     ) -> Answer {
         let _place = self.0.limits.stream(caller).map_err(|refusal| refusal.to_error().to_payload())?;
-        let ids: Vec<TaskId> =
-            asked.task_ids.iter().flatten().filter_map(|text| TaskId::parse(text).ok()).collect();
+        let named: HashSet<&str> = asked.task_ids.iter().flatten().map(String::as_str).collect();
+        if named.len() > MOST_SUBSCRIPTIONS
+            || asked.task_ids.as_ref().is_some_and(|all| all.len() > MOST_NAMED)
+        {
+            let text = format!("Invalid params: a subscription names at most {MOST_SUBSCRIPTIONS} tasks");
+            return Err(RpcError::invalid_params(text).to_payload());
+        }
+        if !named.is_empty() {
+            // It tells as much as a poll.
+            self.0.limits.poll(caller).map_err(|refusal| refusal.to_error().to_payload())?;
+        }
+        let ids: Vec<TaskId> = named.iter().filter_map(|text| TaskId::parse(text).ok()).collect();
         // Followed first and read afterwards: whatever is committed from here on is either in the record that
         // is sent first, or arrives as news.
         let mut following = self.0.engine.store().feed().follow(ids.iter().copied());
@@ -42,7 +55,7 @@ impl Gateway {
                 first.push(task);
             }
         }
-        if asked.task_ids.as_ref().is_some_and(|asked| first.len() < asked.len()) {
+        if first.len() < named.len() {
             refused(Reason::UnknownTask).await;
             self.0.limits.unknown_id(caller).await;
         }
@@ -53,6 +66,7 @@ impl Gateway {
             task_ids: asked.task_ids.as_ref().map(|_| first.iter().map(|task| task.id.to_string()).collect()),
             ..granted
         };
+        audit::told(first.iter().map(|task| &task.id)).await;
         let acknowledged = d2026_07_28::acknowledged(request.id, &granted)?;
         notify(out, method::LISTEN_ACKNOWLEDGED, acknowledged);
         for task in &first {

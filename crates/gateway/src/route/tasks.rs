@@ -7,6 +7,7 @@ use taskgate_task::{Payload, Status, Task, TaskId};
 use taskgate_wire::{Dialect, Reply, RpcError};
 
 use super::{Answer, Caller};
+use crate::audit::found;
 use crate::gateway::Gateway;
 use crate::session::{Outlet, Session};
 
@@ -38,6 +39,7 @@ impl Gateway {
     ) -> Answer {
         let task = self.0.engine.get(caller.owner(), id).await.map_err(refusal)?;
         if task.status.is_terminal() {
+            found();
             return tell(caller, task, |task| Reply::Outcome(task)).await;
         }
         let _place = self.0.limits.stream(caller).map_err(|refusal| refusal.to_error().to_payload())?;
@@ -46,6 +48,7 @@ impl Gateway {
         let task = self.0.engine.wait(caller.owner(), id).await.map_err(refusal)?;
         // The stream ends with the answer, and what is taken back belongs on it.
         session.nothing_is_asked(&id).await;
+        found();
         tell(caller, task, |task| Reply::Outcome(task)).await
     }
 

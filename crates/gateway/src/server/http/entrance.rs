@@ -246,6 +246,12 @@ impl Sender {
     }
 }
 
+/// Whether a subscription is to tasks.
+fn names_tasks(params: Option<&Payload>) -> bool {
+    let listen = Params::parse(params).and_then(|params| params.listen());
+    listen.is_ok_and(|listen| listen.task_ids.is_some())
+}
+
 /// What is asked for, as far as rights are about it.
 #[derive(Default)]
 struct Needs {
@@ -262,6 +268,10 @@ impl Needs {
             Message::Response { .. } | Message::Error { .. } => return,
         };
         self.methods.push(name.clone());
+        if name == method::LISTEN && names_tasks(params.as_ref()) {
+            // It tells of each what this tells.
+            self.methods.push(method::TASKS_GET.to_owned());
+        }
         if name == method::TOOLS_CALL {
             self.add_tool(gateway, sender, params.as_ref()).await;
         }
@@ -276,7 +286,7 @@ impl Needs {
         self.methods.extend(method_of_companion(&called).map(str::to_owned));
         let is_any = gateway.0.access.as_ref().is_some_and(|access| !access.rights().tools.is_empty());
         let (owner, identity) = (&sender.owner, sender.arrival.identity());
-        if is_any && let Ok(target) = gateway.find_tool(owner, identity, &called).await {
+        if is_any && let Ok(target) = gateway.look_for_tool(owner, identity, &called).await {
             self.tools.extend(target.tool.map(|tool| tool.name.clone()));
         }
         self.tools.push(called.into_owned());

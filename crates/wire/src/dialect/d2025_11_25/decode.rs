@@ -48,6 +48,8 @@ pub fn decode(method: &str, params: &Params<'_>, tasks: bool) -> Result<Call, Rp
         _ if method.starts_with("tasks/") || method == method::DISCOVER || method == method::LISTEN => {
             return Err(RpcError::method_not_found(method));
         }
+        // A notification with an id is no request. Some belong to one hop, and none is for a server that others use, too.
+        _ if method.starts_with("notifications/") => return Err(RpcError::method_not_found(method)),
         _ => Call::Relay,
     })
 }

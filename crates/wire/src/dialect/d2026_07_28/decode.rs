@@ -64,6 +64,8 @@ pub fn decode(method: &str, params: &Params<'_>, declared: Capabilities) -> Resu
         }
         // `tasks/` belongs to the tasks feature; an upstream never sees it from here.
         _ if method.starts_with("tasks/") => return Err(RpcError::method_not_found(method)),
+        // A notification with an id is no request. Some belong to one hop, and none is for a server that others use, too.
+        _ if method.starts_with("notifications/") => return Err(RpcError::method_not_found(method)),
         // Verbs of other generations: gone here (2026-07-28 changelog).
         method::INITIALIZE | method::PING | method::SET_LEVEL | method::SUBSCRIBE | method::UNSUBSCRIBE => {
             return Err(RpcError::method_not_found(method));
