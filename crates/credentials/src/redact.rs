@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use parking_lot::RwLock;
@@ -24,30 +24,47 @@ const SHORTEST_LINE: usize = 16;
 
 /// Takes some values out of texts.
 #[derive(Debug, Clone, Default)]
-pub struct Redactor(Option<Arc<AhoCorasick>>);
+pub struct Redactor(Look);
+
+#[derive(Debug, Clone, Default)]
+enum Look {
+    /// For nothing.
+    #[default]
+    Nowhere,
+    /// For these values.
+    For(Arc<AhoCorasick>),
+    /// What to look for is not known, so nothing is shown.
+    Everywhere,
+}
 
 impl Redactor {
     /// For these values. Those that are too short are passed over.
     pub fn of<'v>(values: impl IntoIterator<Item = &'v str>) -> Redactor {
         let patterns: BTreeSet<String> = values.into_iter().flat_map(spellings).collect();
         if patterns.is_empty() {
-            return Redactor(None);
+            return Redactor(Look::Nowhere);
         }
         // The longest first: a secret may begin with another one.
-        let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns);
-        // It cannot be built from gigabytes only.
-        Redactor(built.ok().map(Arc::new))
+        let mut builder = AhoCorasick::builder();
+        // The other kinds are faster to look with, and take quadratic time and much memory to be made of what callers choose.
+        builder.match_kind(MatchKind::LeftmostLongest).kind(Some(AhoCorasickKind::NoncontiguousNFA));
+        match builder.build(&patterns) {
+            Ok(built) => Redactor(Look::For(Arc::new(built))),
+            Err(_) => Redactor(Look::Everywhere),
+        }
     }
 
     /// Whether there is nothing to take out.
     pub fn is_empty(&self) -> bool {
-        self.0.is_none()
+        matches!(self.0, Look::Nowhere)
     }
 
     /// The text without them.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let Some(values) = self.0.as_ref().filter(|values| values.is_match(text)) else {
-            return Cow::Borrowed(text);
+        let values = match &self.0 {
+            Look::For(values) if values.is_match(text) => values,
+            Look::For(_) | Look::Nowhere => return Cow::Borrowed(text),
+            Look::Everywhere => return Cow::Borrowed(REDACTED),
         };
         let mut clean = String::with_capacity(text.len());
         values.replace_all_with(text, &mut clean, |_, _, clean| {
@@ -63,6 +80,8 @@ struct Table {
     for_good: BTreeSet<String>,
     for_now: BTreeMap<u64, Vec<String>>,
     next: u64,
+    /// Counts the changes.
+    changes: u64,
     /// Made when they are first needed after a change.
     good: Option<Redactor>,
     all: Option<Redactor>,
@@ -72,6 +91,7 @@ static KNOWN: RwLock<Table> = RwLock::new(Table {
     for_good: BTreeSet::new(),
     for_now: BTreeMap::new(),
     next: 0,
+    changes: 0,
     good: None,
     all: None,
 });
@@ -84,6 +104,7 @@ pub fn know(secret: &str) {
     }
     let mut known = KNOWN.write();
     known.for_good.insert(secret.to_owned());
+    known.changes += 1;
     (known.good, known.all) = (None, None);
 }
 
@@ -93,6 +114,7 @@ pub fn know_for_now(secrets: Vec<String>) -> KnownForNow {
     let number = known.next;
     known.next += 1;
     known.for_now.insert(number, secrets);
+    known.changes += 1;
     known.all = None;
     KnownForNow(number)
 }
@@ -105,17 +127,22 @@ impl Drop for KnownForNow {
     fn drop(&mut self) {
         let mut known = KNOWN.write();
         known.for_now.remove(&self.0);
+        known.changes += 1;
         known.all = None;
     }
 }
 
-fn of_table(is_made: fn(&mut Table) -> &mut Option<Redactor>, make: fn(&Table) -> Redactor) -> Redactor {
+/// Made of what is known now, beside the lock: others write their logs meanwhile.
+fn of_table(is_made: fn(&mut Table) -> &mut Option<Redactor>, values: fn(&Table) -> Vec<String>) -> Redactor {
+    let (changes, values) = {
+        let known = KNOWN.read();
+        (known.changes, values(&known))
+    };
+    let redactor = Redactor::of(values.iter().map(String::as_str));
     let mut known = KNOWN.write();
-    if let Some(redactor) = is_made(&mut known) {
-        return redactor.clone();
+    if known.changes == changes {
+        *is_made(&mut known) = Some(redactor.clone());
     }
-    let redactor = make(&known);
-    *is_made(&mut known) = Some(redactor.clone());
     redactor
 }
 
@@ -124,19 +151,21 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     if let Some(redactor) = &KNOWN.read().good {
         return redactor.redact(text);
     }
-    let make = |known: &Table| Redactor::of(known.for_good.iter().map(String::as_str));
-    of_table(|known| &mut known.good, make).redact(text)
+    of_table(|known| &mut known.good, |known| known.for_good.iter().cloned().collect())
+        .redact(text)
+        .into_owned()
+        .into()
 }
 
 /// A line of a log, without anything that is known, and without what its own text calls a secret.
 pub fn redact_line(text: &str) -> String {
     let made = KNOWN.read().all.clone();
     let redactor = made.unwrap_or_else(|| {
-        let make = |known: &Table| {
+        let values = |known: &Table| {
             let for_now = known.for_now.values().flatten();
-            Redactor::of(known.for_good.iter().chain(for_now).map(String::as_str))
+            known.for_good.iter().chain(for_now).cloned().collect()
         };
-        of_table(|known| &mut known.all, make)
+        of_table(|known| &mut known.all, values)
     });
     by_name(&redactor.redact(text)).into_owned()
 }
@@ -149,6 +178,7 @@ fn spellings(value: &str) -> Vec<String> {
     let mut all = vec![value.to_owned()];
     let json = serde_json::to_string(value).unwrap_or_default();
     all.extend(json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).map(str::to_owned));
+    all.extend(ESCAPES.map(|escapes| in_json(value, escapes)));
     all.push(form_urlencoded::byte_serialize(value.as_bytes()).collect());
     let percent = value.bytes().map(|byte| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
@@ -160,6 +190,51 @@ fn spellings(value: &str) -> Vec<String> {
     all.extend(value.lines().filter(|line| line.len() >= SHORTEST_LINE).map(str::to_owned));
     all.retain(|spelling| spelling.len() >= SHORTEST);
     all
+}
+
+/// What writers of JSON escape besides what must be: characters that are not ASCII, with small or large digits, those that mean
+/// something in HTML, and the slash.
+#[derive(Clone, Copy)]
+struct Escapes {
+    wide: bool,
+    large: bool,
+    html: bool,
+    slash: bool,
+}
+
+/// As Python does it, PHP, PHP with `JSON_UNESCAPED_UNICODE`, .NET, and Go with what it does for HTML.
+const ESCAPES: [Escapes; 5] = [
+    Escapes { wide: true, large: false, html: false, slash: false },
+    Escapes { wide: true, large: false, html: false, slash: true },
+    Escapes { wide: false, large: false, html: false, slash: true },
+    Escapes { wide: true, large: true, html: true, slash: false },
+    Escapes { wide: false, large: false, html: true, slash: false },
+];
+
+fn in_json(value: &str, escapes: Escapes) -> String {
+    let mut text = String::with_capacity(value.len());
+    let unit = |unit: u16| if escapes.large { format!("\\u{unit:04X}") } else { format!("\\u{unit:04x}") };
+    for c in value.chars() {
+        match c {
+            '"' if escapes.large => text += &unit(0x22),
+            '"' => text += "\\\"",
+            '\\' => text += "\\\\",
+            '\n' => text += "\\n",
+            '\r' => text += "\\r",
+            '\t' => text += "\\t",
+            '\u{8}' => text += "\\b",
+            '\u{c}' => text += "\\f",
+            '/' if escapes.slash => text += "\\/",
+            // Go leaves the plus and the apostrophe as they are.
+            '<' | '>' | '&' if escapes.html => text += &unit(c as u16),
+            '+' | '\'' | '`' if escapes.html && escapes.large => text += &unit(c as u16),
+            c if c.is_ascii_control() || (escapes.wide && !c.is_ascii()) => {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|part| text += &unit(*part));
+            }
+            c => text.push(c),
+        }
+    }
+    text
 }
 
 /// What a value is in base64 wherever it stands in what is encoded: of the three ways in which it can lie there, the digits that do not
@@ -226,6 +301,30 @@ pub fn is_secret_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a caller chooses decides how much there is to look for, not how long that takes.
+    #[test]
+    fn long_and_monotonous_secrets_are_looked_for_as_others() {
+        let long = "L".repeat(60_000);
+        let redactor = Redactor::of([long.as_str()]);
+        assert_eq!(redactor.redact(&format!("a {long} b")), "a [redacted] b");
+        assert_eq!(redactor.redact("a LLLL b"), "a LLLL b");
+    }
+
+    #[test]
+    fn json_is_written_in_many_ways() {
+        let redactor = Redactor::of(["pä<+/\u{1f511}\"x"]);
+        for written in [
+            r#"pä<+/🔑\"x"#,
+            r#"p\u00e4<+/\ud83d\udd11\"x"#,
+            r#"p\u00e4<+\/\ud83d\udd11\"x"#,
+            r#"pä<+\/🔑\"x"#,
+            r#"p\u00E4\u003C\u002B/\uD83D\uDD11\u0022x"#,
+            r#"pä\u003c+/🔑\"x"#,
+        ] {
+            assert_eq!(redactor.redact(written), REDACTED, "{written}");
+        }
+    }
 
     #[test]
     fn a_value_is_found_however_it_is_spelled() {

@@ -3,6 +3,7 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use taskgate_credentials::redact::REDACTED;
 
 /// How much of one argument is shown, in characters. What is longer is no name of a thing but the thing.
 const LONGEST_ARGUMENT: usize = 200;
@@ -25,8 +26,9 @@ pub fn check(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The text for a call with these arguments. One that was not given leaves nothing; control characters do not get through.
-pub fn fill(text: &str, arguments: Option<&RawValue>) -> String {
+/// The text for a call with these arguments. One that was not given leaves nothing; control characters do not get through. Of one that is
+/// a secret, or has one in it, nothing is shown: what is cut short could not be found in the text any more.
+pub fn fill(text: &str, arguments: Option<&RawValue>, is_secret: impl Fn(&str) -> bool) -> String {
     if !text.contains("{{") {
         return text.to_owned();
     }
@@ -38,6 +40,7 @@ pub fn fill(text: &str, arguments: Option<&RawValue>) -> String {
         filled.push_str(before);
         let shown = match given.get(name.trim()) {
             None | Some(Value::Null) => String::new(),
+            Some(_) if is_secret(name.trim()) => REDACTED.to_owned(),
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
         };
@@ -58,7 +61,7 @@ mod tests {
 
     fn filled(text: &str, arguments: &str) -> String {
         let raw = RawValue::from_string(arguments.to_owned()).expect("JSON");
-        fill(text, Some(&raw))
+        fill(text, Some(&raw), |name| name == "secret")
     }
 
     #[test]
@@ -67,10 +70,11 @@ mod tests {
         let arguments = r#"{"branch":"a}}{{n}}","n":1.50,"list":[1,"x"],"null":null}"#;
         assert_eq!(filled(text, arguments), "Building a}}{{n}} (1.5, [1,\"x\"]).");
         assert_eq!(filled("{{a}}", r#"{"a":"x\u001b[31m\ny"}"#), "x[31my");
+        assert_eq!(filled("{{secret}} {{a}}", r#"{"secret":"abc","a":1}"#), "[redacted] 1");
         let long = format!(r#"{{"a":"{}"}}"#, "é".repeat(300));
         assert_eq!(filled("{{a}}", &long), format!("{}…", "é".repeat(200)));
-        assert_eq!(fill("{{a}}!", None), "!");
-        assert_eq!(fill("plain }}", None), "plain }}");
+        assert_eq!(fill("{{a}}!", None, |_| false), "!");
+        assert_eq!(fill("plain }}", None, |_| false), "plain }}");
     }
 
     #[test]

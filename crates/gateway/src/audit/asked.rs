@@ -306,3 +306,20 @@ fn code(error: &Payload) -> Option<i64> {
     }
     serde_json::from_str::<Shape>(error.as_str()).ok().map(|shape| shape.code)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nearly_an_id_is_not_shown_whole() {
+        let id = "0123456789abcdef0123456789abcdef0123456789abcdef";
+        for (text, shown) in [
+            (format!("task {id} "), "task 0123456789abcdef… "),
+            (id.to_uppercase(), "0123456789ABCDEF…"),
+            ("my-task-7".to_owned(), "my-task-7"),
+        ] {
+            assert_eq!(without_secrets(&text), shown);
+        }
+    }
+}

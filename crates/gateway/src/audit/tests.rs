@@ -87,3 +87,15 @@ async fn what_cannot_be_written_is_lost_and_counted_or_kept() {
     assert!(!audit.refuses_work() && audit.state().lost.get() == 0);
     assert_eq!(tools(&path), ["a", "b"]);
 }
+
+/// Whoever shows nothing cannot fill the memory while nothing can be written.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn lines_of_those_turned_away_are_bounded() {
+    let audit = open(Path::new("/dev/full"), OnAuditFailure::Refuse);
+    audit.put_and_see(line("a")).await;
+    for _ in 0..MOST_SOON + 5 {
+        audit.put_soon(line("b"));
+    }
+    assert_eq!(audit.state().lost.get(), 5);
+}

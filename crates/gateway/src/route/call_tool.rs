@@ -21,7 +21,7 @@ use crate::immediate;
 use crate::policy::TaskMode;
 use crate::rules::Again;
 use crate::session::Outlet;
-use crate::upstream::{self, redacted};
+use crate::upstream::{self, check_secrets, redacted};
 
 /// What a call becomes.
 pub(super) enum Shape {
@@ -62,6 +62,7 @@ impl Gateway {
                 return Err(unknown.to_payload());
             }
         };
+        check_secrets(&target.policy, request.params.arguments()).map_err(rpc)?;
         let shape = match shape(caller, target, &call, || self.patience_of(caller, &request.meta)) {
             Ok(shape) => shape,
             Err(unfit) => {
@@ -260,7 +261,9 @@ impl Gateway {
 pub(super) fn immediate_of(target: &Target, request: &Request<'_>) -> Option<String> {
     let template = target.policy.immediate_response.as_deref()?;
     let arguments = request.params.arguments();
-    Some(redacted(&target.policy, arguments, immediate::fill(template, arguments)))
+    let marks = &target.policy.secret_arguments;
+    let is_secret = |name: &str| marks.iter().any(|mark| mark.split('.').next() == Some(name));
+    Some(redacted(&target.policy, arguments, immediate::fill(template, arguments, is_secret)))
 }
 
 /// Whether a tool that is configured so may be called again.

@@ -20,7 +20,7 @@ use crate::gateway::{Gateway, Target};
 use crate::policy::TaskMode;
 use crate::random::random;
 use crate::session::{Outlet, Session};
-use crate::upstream::redacted;
+use crate::upstream::{check_secrets, redacted};
 
 impl Gateway {
     /// Answers a request about tasks in the words of this generation; `None` if it is none.
@@ -137,6 +137,7 @@ impl Gateway {
                     return Err(unknown);
                 }
             };
+            check_secrets(&target.policy, request.params.arguments())?;
             if target.policy.tasks == TaskMode::Never {
                 return Ok(None);
             }

@@ -29,10 +29,10 @@ impl Gateway {
         out: &Outlet,
     ) -> Answer {
         let _place = self.0.limits.stream(caller).map_err(|refusal| refusal.to_error().to_payload())?;
-        let named: HashSet<&str> = asked.task_ids.iter().flatten().map(String::as_str).collect();
-        if named.len() > MOST_SUBSCRIPTIONS
-            || asked.task_ids.as_ref().is_some_and(|all| all.len() > MOST_NAMED)
-        {
+        let (mut seen, all) = (HashSet::new(), asked.task_ids.as_deref().unwrap_or_default());
+        // In the order in which they were named.
+        let named: Vec<&str> = all.iter().map(String::as_str).filter(|id| seen.insert(*id)).collect();
+        if named.len() > MOST_SUBSCRIPTIONS || all.len() > MOST_NAMED {
             let text = format!("Invalid params: a subscription names at most {MOST_SUBSCRIPTIONS} tasks");
             return Err(RpcError::invalid_params(text).to_payload());
         }

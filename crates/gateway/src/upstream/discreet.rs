@@ -59,6 +59,28 @@ pub fn redacted(policy: &ToolPolicy, arguments: Option<&RawValue>, text: String)
     Redactor::of(values.iter().map(String::as_str)).redact(&text).into_owned()
 }
 
+/// How many bytes of a call can be secrets. They are looked for in everything that is told of it.
+const MOST_SECRET: usize = 64 << 10;
+
+/// Whether what is marked can be looked for.
+///
+/// # Errors
+///
+/// It is longer than what is looked for.
+pub fn check_secrets(policy: &ToolPolicy, arguments: Option<&RawValue>) -> Result<(), RpcError> {
+    // Nothing is longer than all of them together.
+    if policy.secret_arguments.is_empty() || arguments.is_none_or(|all| all.get().len() <= MOST_SECRET) {
+        return Ok(());
+    }
+    let length: usize = values(&policy.secret_arguments, arguments).iter().map(String::len).sum();
+    if length <= MOST_SECRET {
+        return Ok(());
+    }
+    Err(RpcError::invalid_params(format!(
+        "The arguments that are marked as secrets have {length} bytes together; {MOST_SECRET} are the most"
+    )))
+}
+
 /// The values at these places: what is no object or list there, as text.
 fn values(marks: &[String], arguments: Option<&RawValue>) -> Vec<String> {
     let mut found = Vec::new();

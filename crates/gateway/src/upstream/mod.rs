@@ -40,7 +40,7 @@ pub use checkpoint::{Checkpoint, NotSaved};
 pub use command::{
     CommandRunner, CommandTool, Commands, Group, NoPattern, NoWord, Output, Pattern, Stdin, Word, Yard,
 };
-pub use discreet::{Discreet, Marks, redacted};
+pub use discreet::{Discreet, Marks, check_secrets, redacted};
 pub use ending::failed;
 pub use holder::Holder;
 pub use hosted::with_tasks;

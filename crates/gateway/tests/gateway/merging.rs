@@ -250,6 +250,24 @@ async fn custom_methods_find_their_server() {
     let body = json!({"jsonrpc": "2.0", "method": "notifications/custom", "params": {"n": 2}}).to_string();
     assert_eq!(crate::harness::http::send(server.addr, "POST", &headers, body.as_bytes()).await.status, 202);
     two.until("the second one", |board| board.heard("notifications/custom").len() == 2).await;
+    // What asks for something is no notification, however it is written, and the other way round: nobody has looked whether it is allowed.
+    for (method, params) in
+        [("tools/call", json!({"name": "two"})), ("tools/list", json!({})), ("custom/two", json!({}))]
+    {
+        let body = json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string();
+        let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", method)];
+        let heard = two.heard(method).len();
+        assert_eq!(
+            crate::harness::http::send(server.addr, "POST", &headers, body.as_bytes()).await.status,
+            202
+        );
+        pipe.write(format!("{body}\n").as_bytes()).await;
+        pipe.ping().await;
+        assert_eq!(two.heard(method).len(), heard, "{method}");
+    }
+    let cancelled = json!({"requestId": 1});
+    assert_eq!(modern.ask("notifications/cancelled", cancelled.clone()).await.code(), -32601);
+    assert_eq!(old.ask("notifications/cancelled", cancelled).await.code(), -32601);
     // What a server says of tasks of its own means nothing to clients of ours.
     two.say("notifications/tasks/status", Some(json!({"taskId": "x", "status": "working"}))).await;
     two.say("notifications/custom/back", Some(json!({"n": 2}))).await;

@@ -27,14 +27,14 @@ pub async fn run(found: &Found) -> Result<(), Failure> {
         text += &format!("the key {key} is not needed any more\n");
     }
     match super::file_of(&found.place) {
-        // What was there before may still lie in its free pages.
-        Some(options) if had_plain => {
+        // What was there before may still lie in its free pages, also from a run that was interrupted before it came to this.
+        Some(options) => {
             SqliteStore::vacuum(&options).map_err(unavailable)?;
         }
         None if had_plain => {
             text += "what was not encrypted may still lie in the database's files until they are written anew (VACUUM FULL)\n";
         }
-        _ => {}
+        None => {}
     }
     say(text)?;
     if left.is_empty() {

@@ -1,4 +1,5 @@
 use serde_json::value::RawValue;
+use taskgate_credentials::redact::redact_line;
 use taskgate_wire::jsonrpc::{Line, Lines, one_line};
 use taskgate_wire::{ErrorCode, Malformed, Message, RpcError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -105,23 +106,27 @@ pub(super) async fn listen(mut stderr: ChildStderr, tail: Tail, program: String)
     loop {
         let complete = match stderr.read(&mut chunk).await {
             Ok(0) | Err(_) => break,
-            Ok(read) => {
-                tail.push(&chunk[..read]);
-                lines.push(&chunk[..read])
-            }
+            Ok(read) => lines.push(&chunk[..read]),
         };
         for line in complete {
-            log(&program, line);
+            heard(&program, &tail, line);
         }
     }
     if let Some(line) = lines.finish() {
-        log(&program, line);
+        heard(&program, &tail, line);
     }
 }
 
-fn log(program: &str, line: Line) {
+/// What is kept of a line is kept without the secrets that are known now: when the end of stderr is told, those of a call may be forgotten, and
+/// whoever hears it may be somebody else.
+fn heard(program: &str, tail: &Tail, line: Line) {
     match line {
-        Line::Text(text) => tracing::debug!(program, stderr = %String::from_utf8_lossy(&text)),
+        Line::Text(text) => {
+            let clean = redact_line(&String::from_utf8_lossy(&text));
+            tail.push(clean.as_bytes());
+            tail.push(b"\n");
+            tracing::debug!(program, stderr = %clean);
+        }
         Line::TooLong { limit, .. } => tracing::debug!(program, limit, "a long line on stderr was left out"),
     }
 }
