@@ -140,9 +140,9 @@ mod tests {
             let payload = Payload::from_value(&text).expect("a text");
             assert_eq!(payload.weight(), length);
         }
-        for plain in
-            ["", "tgs1:", "tgs1:0123456789abcdeg:", "tgs1:0123456789abcdef", "tgs1:0123456789abcdef:AAAA"]
-        {
+        // Too short for one: it was damaged, and must not pass for what somebody said.
+        assert_eq!(sealed_weight("tgs1:0123456789abcdef:!!!!"), Some(0));
+        for plain in ["", "tgs1:", "tgs1:0123456789abcdeg:", "tgs1:0123456789abcdef"] {
             assert_eq!(sealed_weight(plain), None, "{plain}");
             let payload = Payload::from_value(plain).expect("a text");
             assert_eq!(payload.weight(), plain.len() + 2);
