@@ -102,9 +102,8 @@ pub async fn told(tasks: impl Iterator<Item = &TaskId>) {
     let Some(asked) = Asked::now() else { return };
     let tasks: Vec<Option<String>> = tasks.map(locator).map(Some).collect();
     let tasks = if tasks.is_empty() { vec![None] } else { tasks };
-    for task in tasks {
-        asked.audit.put_in_time(Line { task, ..asked.line("retrieval") }).await;
-    }
+    let lines = tasks.into_iter().map(|task| Line { task, ..asked.line("retrieval") });
+    asked.audit.put_all_in_time(lines).await;
 }
 
 impl Asked {

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use taskgate_task::NodeId;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 
 pub use asked::{Asked, Client, carried, found, refused, told};
 pub use line::{Line, Reason};
@@ -144,9 +145,17 @@ impl Audit {
 
     /// The same for a line about what was only read or refused: if the queue has no room for it in time, it is lost, and counted.
     pub async fn put_in_time(&self, line: Line<'_>) {
-        let sending = self.0.orders.send_timeout(Order::Line(self.text(line), None), PATIENCE);
-        if sending.await.is_err() {
-            self.0.state.lost.inc();
+        self.put_all_in_time([line]).await;
+    }
+
+    /// The same for several: they wait no longer together than one does.
+    pub async fn put_all_in_time<'a>(&self, lines: impl IntoIterator<Item = Line<'a>>) {
+        let deadline = Instant::now() + PATIENCE;
+        for line in lines {
+            let sending = self.0.orders.send(Order::Line(self.text(line), None));
+            if !matches!(timeout_at(deadline, sending).await, Ok(Ok(()))) {
+                self.0.state.lost.inc();
+            }
         }
     }
 
